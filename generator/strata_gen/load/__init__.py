@@ -1,0 +1,1 @@
+"""Stage 1: text to plain data with a source span for every key and value."""

@@ -1,0 +1,164 @@
+"""One spec file as plain data plus spans."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+from strata_gen.diagnostics import Note, Sink, Span
+from strata_gen.load.scalars import AmbiguousScalar, Scalar, resolve_plain
+
+Data = Scalar | list["Data"] | dict[str, "Data"]
+Key = str | int
+DataPath = tuple[Key, ...]
+
+_MERGE = "<<"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where one value stands, and its key when it has one."""
+
+    value: Span
+    key: Span | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """Plain data and, for every path into it (keys and list indexes), the place in the text."""
+
+    file: str
+    data: Data
+    places: dict[DataPath, Place]
+
+    def at(self, *path: Key) -> Span:
+        """Span of the value at `path`, or of its nearest enclosing value that is known."""
+        while path not in self.places:
+            path = path[:-1]
+        return self.places[path].value
+
+    def key_at(self, *path: Key) -> Span:
+        """Span of the key at `path`; falls back to `at`."""
+        place = self.places.get(path)
+        return place.key if place is not None and place.key is not None else self.at(*path)
+
+    def get(self, *path: Key) -> Data:
+        """Value at `path`, or None when it is not there."""
+        here: Data = self.data
+        for key in path:
+            if isinstance(here, dict) and isinstance(key, str):
+                here = here.get(key)
+            elif isinstance(here, list) and isinstance(key, int) and 0 <= key < len(here):
+                here = here[key]
+            else:
+                return None
+        return here
+
+
+class _Reader:
+    def __init__(self, file: str, text: str, sink: Sink) -> None:
+        self.file, self.sink = file, sink
+        self.lines = text.split("\n")
+        self.places: dict[DataPath, Place] = {}
+
+    def span(self, start: yaml.Mark, end: yaml.Mark | None = None) -> Span:
+        line = self.lines[start.line] if start.line < len(self.lines) else ""
+        stop = end.column if end is not None and end.line == start.line else len(line.rstrip())
+        return Span(self.file, start.line + 1, start.column + 1, max(stop, start.column + 1) + 1, line.rstrip("\r"))
+
+    def node_span(self, node: Node) -> Span:
+        return self.span(node.start_mark, node.end_mark)
+
+    def read(self, node: Node, path: DataPath, key: Span | None) -> Data:
+        self.places[path] = Place(self.node_span(node), key)
+        if isinstance(node, ScalarNode):
+            return self.scalar(node)
+        if isinstance(node, SequenceNode):
+            return [self.read(child, (*path, index), None) for index, child in enumerate(node.value)]
+        assert isinstance(node, MappingNode)
+        return self.mapping(node, path)
+
+    def scalar(self, node: ScalarNode) -> Scalar:
+        if node.style is not None:
+            return str(node.value)
+        try:
+            return resolve_plain(node.value)
+        except AmbiguousScalar as problem:
+            self.sink.error("Y004", str(problem), self.node_span(node))
+            return str(node.value)
+
+    def mapping(self, node: MappingNode, path: DataPath) -> dict[str, Data]:
+        result: dict[str, Data] = {}
+        for key_node, value_node in node.value:
+            key_span = self.node_span(key_node)
+            if not isinstance(key_node, ScalarNode):
+                self.sink.error("Y005", "a key must be a word, not a list or a mapping", key_span)
+                continue
+            key = str(key_node.value)
+            if key == _MERGE:
+                self.sink.error("Y003", "merge keys are not part of the spec language", key_span, "write the keys out")
+            elif key in result:
+                first = self.places[(*path, key)].key
+                self.sink.error("Y002", f"duplicate key '{key}'", key_span, notes=(Note("first given here", first),))
+            else:
+                result[key] = self.read(value_node, (*path, key), key_span)
+        return result
+
+
+def _refused_event(event: yaml.Event) -> str | None:
+    if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
+        return "anchors and aliases are not part of the spec language"
+    tag = getattr(event, "tag", None)
+    if tag is not None and tag != "!":
+        return f"tags ('{tag}') are not part of the spec language"
+    return None
+
+
+def parse_document(text: str, file: str, sink: Sink) -> Document | None:
+    """Parse one YAML text. Returns None when its syntax leaves nothing to read; findings go to `sink`.
+
+    `file` is the name to show. Duplicate keys, anchors, aliases, tags, several documents in one file and empty
+    files are errors.
+    """
+    reader = _Reader(file, text, sink)
+    try:
+        events = list(yaml.parse(text, Loader=yaml.SafeLoader))
+        refused = [(event, why) for event in events if (why := _refused_event(event))]
+        for event, why in refused:
+            sink.error("Y003", why, reader.span(event.start_mark, event.end_mark))
+        if refused:
+            return None
+        nodes = list(yaml.compose_all(text, Loader=yaml.SafeLoader))
+    except yaml.MarkedYAMLError as problem:
+        mark = problem.problem_mark or problem.context_mark
+        where = reader.span(mark) if mark is not None else Span(file, 1, 1, 2)
+        point = Span(where.file, where.line, where.column, where.column + 1, where.text)
+        sink.error("Y001", f"not valid YAML: {problem.problem or problem.context}", point)
+        return None
+    except yaml.reader.ReaderError as problem:
+        line = text.count("\n", 0, problem.position) + 1
+        sink.error("Y001", f"not valid YAML: {problem.reason}", Span(file, line, 1, 2))
+        return None
+    if len(nodes) != 1 or nodes[0] is None:
+        where = Span(file, 1, 1, 2, reader.lines[0])
+        if len(nodes) > 1:
+            where = reader.node_span(nodes[1]) if nodes[1] is not None else where
+        sink.error("Y006", "a spec file holds exactly one document", where)
+        return None
+    return Document(file, reader.read(nodes[0], (), None), reader.places)
+
+
+def read_document(path: Path, shown_as: str, sink: Sink) -> Document | None:
+    """Read and parse the UTF-8 file `path`; see `parse_document`."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as problem:
+        sink.error("Y001", f"not UTF-8 text: byte {problem.start} cannot be read", Span(shown_as, 1, 1, 2))
+        return None
+    except OSError as problem:
+        sink.error("Y007", f"cannot be read: {problem.strerror}", Span(shown_as, 1, 1, 2))
+        return None
+    return parse_document(text, shown_as, sink)

@@ -1,0 +1,1 @@
+"""Stage 2b: the semantic model, frozen dataclasses filled once. Emitters read this and nothing else."""

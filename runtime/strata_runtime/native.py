@@ -1,0 +1,95 @@
+"""Typed protocol of the compiled module `_native` in a kernels package.
+
+Tensors cross as raw addresses (`tensor.data_ptr()`): float32, row-major, contiguous, on the CPU. Callers keep the
+memory alive for the call; `Matrix` and `Experts` keep `owner` alive for as long as they live. Every method raises
+`ValueError` on sizes or ids that do not fit, never reads out of bounds, and releases the GIL while the pool works.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+
+class Pool(Protocol):
+    """Pinned worker threads. One job at a time; calls from several threads are serialised."""
+
+    @property
+    def threads(self) -> int:
+        """Workers, the calling thread included."""
+        ...
+
+    def close(self) -> None:
+        """Stop and join the workers; later jobs raise `RuntimeError`. Idempotent."""
+        ...
+
+
+class Matrix(Protocol):
+    """Weight of one linear layer in stored blocks: `rows` output features of `columns` input features."""
+
+    @property
+    def rows(self) -> int: ...  # noqa: D102
+    @property
+    def columns(self) -> int: ...  # noqa: D102
+
+
+class Experts(Protocol):
+    """Routed experts of one layer: gate and up `[width, hidden]`, down `[hidden, width]` each, in stored blocks."""
+
+    @property
+    def count(self) -> int: ...  # noqa: D102
+
+
+class NativeModule(Protocol):
+    """What `_native` exports."""
+
+    ABI_VERSION: int
+    ISA: str  # micro-kernel level in use, e.g. "avx512vnni"
+
+    def make_pool(self, knobs: Sequence[tuple[str, str]]) -> Pool:
+        """Start a pool. `knobs`: (name, canonical text) of the native knobs; the C++ parser reads them."""
+        ...
+
+    def make_matrix(self, format: str, rows: int, columns: int, address: int, bytes: int, owner: object) -> Matrix:
+        """Wrap stored weights without copying. `bytes` must equal rows * bytes per row of the format."""
+        ...
+
+    def make_experts(  # noqa: D102
+        self,
+        format: str,
+        hidden: int,
+        width: int,
+        gate: Sequence[int],
+        up: Sequence[int],
+        down: Sequence[int],
+        owner: object,
+    ) -> Experts:
+        """Wrap one layer's experts: addresses of each expert's three matrices, all in `format`."""
+        ...
+
+    def linear(self, pool: Pool, matrix: Matrix, tokens: int, x: int, out: int) -> None:
+        """out[tokens, rows] = x[tokens, columns] @ matrix.T. Bits of a row do not depend on `tokens` or threads."""
+        ...
+
+    def experts(self, pool: Pool, layer: Experts, tokens: int, top_k: int, x: int, ids: int, out: int) -> None:
+        """out[tokens * top_k, hidden]: row (t, k) = down(silu(gate(x_t)) * up(x_t)) of expert ids[t, k] (int32).
+
+        Unweighted. An id of -1 gives a row of zeros; other ids outside [0, count) raise `ValueError`.
+        """
+        ...
+
+    def combine(self, tokens: int, top_k: int, hidden: int, rows: int, weights: int, out: int) -> None:
+        """out[t] += sum over k ascending of weights[t, k] * rows[t * top_k + k]; a weight of exactly 0 adds nothing."""
+        ...
+
+    def quantize(self, format: str, rows: int, columns: int, x: int, out: int) -> None:
+        """Encode float32 [rows, columns] into blocks of `format` at `out` (reference rounding)."""
+        ...
+
+    def dequantize(self, format: str, rows: int, columns: int, blocks: int, out: int) -> None:
+        """Decode blocks to float32 with the generated scalar decoder."""
+        ...
+
+    def parse_knob(self, name: str, text: str) -> str:
+        """Parse one knob with the generated C++ parser and print it canonically. Raises `ValueError` as Python does."""
+        ...
