@@ -1,0 +1,276 @@
+"""From the edge to the model: inheritance between targets, sources of numbers, and what a single file can get wrong."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from strata_gen.diagnostics import Note, Sink, Span, did_you_mean
+from strata_gen.edge.target_edge import (
+    CompilerEdge,
+    LevelEdge,
+    MatrixEdge,
+    NumberEdge,
+    TargetEdge,
+    TargetFile,
+)
+from strata_gen.load.document import DataPath, Document
+from strata_gen.model.target import (
+    Backend,
+    Compiler,
+    CpuLevel,
+    DeniedRange,
+    DotInstruction,
+    KnobDefault,
+    MappedStores,
+    MatrixShape,
+    Source,
+    Target,
+    parse_version,
+)
+
+_NUMBERS = (
+    "wave_size",
+    "threads_per_block",
+    "shared_bytes",
+    "shared_optin_bytes",
+    "registers_per_block",
+    "registers_per_thread",
+)
+_GPU_ONLY = (*_NUMBERS, "matrix")
+_NEEDED = ("dot", "mapped_stores", "compilers")
+
+
+@dataclass(frozen=True, slots=True)
+class _Lineage:
+    """A target and its bases, root first, each with its index in the file."""
+
+    chain: tuple[tuple[int, TargetEdge], ...]
+
+    @property
+    def leaf(self) -> TargetEdge:
+        return self.chain[-1][1]
+
+    @property
+    def path(self) -> DataPath:
+        return ("targets", self.chain[-1][0])
+
+    def nearest(self, key: str) -> tuple[DataPath, TargetEdge] | None:
+        """Return the closest place in the chain that writes `key`."""
+        for index, edge in reversed(self.chain):
+            if key in edge.model_fields_set and getattr(edge, key) is not None:
+                return ("targets", index, key), edge
+        return None
+
+
+class _Converter:
+    """Converts one file; `document` gives the spans and `sink` takes the findings."""
+
+    def __init__(self, edge: TargetFile, document: Document, sink: Sink) -> None:
+        self.edge, self.document, self.sink = edge, document, sink
+        self.facts: list[tuple[str, Source]] = []
+
+    def error(self, number: str, message: str, path: DataPath, label: str = "", notes: tuple[Note, ...] = ()) -> None:
+        self.sink.error(f"T{number}", message, self.document.at(*path), label, notes)
+
+    # --- inheritance
+
+    def lineage(self, index: int, by_name: dict[str, int]) -> _Lineage | None:
+        chain = [(index, self.edge.targets[index])]
+        while (base := chain[0][1].extends) is not None:
+            at: DataPath = ("targets", chain[0][0], "extends")
+            if base not in by_name:
+                if len(chain) == 1:
+                    message = f"target '{chain[0][1].name}' extends '{base}', which this file does not declare"
+                    self.error("021", message, at, did_you_mean(base, by_name))
+                return None
+            if by_name[base] in [i for i, _ in chain]:
+                names = " -> ".join([edge.name for _, edge in reversed(chain)] + [base])
+                self.error("022", f"targets extend one another in a circle: {names}", at)
+                return None
+            chain.insert(0, (by_name[base], self.edge.targets[by_name[base]]))
+        return _Lineage(tuple(chain))
+
+    # --- sources and numbers
+
+    def source(self, key: str, path: DataPath) -> Source | None:
+        if key in self.edge.sources:
+            found = self.edge.sources[key]
+            return Source(key, found.title, found.section)
+        self.error("020", f"unknown source '{key}'", (*path, "source"), did_you_mean(key, self.edge.sources))
+        return None
+
+    def note_source(self, fact: str, key: str, path: DataPath) -> None:
+        if (source := self.source(key, path)) is not None:
+            self.facts.append((fact, source))
+
+    def number(self, lineage: _Lineage, key: str) -> int | None:
+        found = lineage.nearest(key)
+        if found is None:
+            return None
+        path, edge = found
+        fact = getattr(edge, key)
+        assert isinstance(fact, NumberEdge)
+        self.note_source(key, fact.source, path)
+        if key == "wave_size" and fact.value not in (32, 64):
+            self.error("026", f"wave size {fact.value}: a wave has 32 or 64 lanes", (*path, "value"))
+        return fact.value
+
+    def matrix(self, lineage: _Lineage) -> tuple[MatrixShape, ...]:
+        found = lineage.nearest("matrix")
+        if found is None:
+            return ()
+        path, edge = found
+        assert isinstance(edge.matrix, MatrixEdge)
+        self.note_source("matrix", edge.matrix.source, path)
+        return tuple(_shape(text) for text in edge.matrix.shapes)
+
+    # --- compilers
+
+    def denied(self, lineage: _Lineage, family: str) -> tuple[DeniedRange, ...]:
+        found = []
+        for index, edge in lineage.chain:
+            for position, denied in enumerate(edge.denied):
+                if denied.compiler == family:
+                    first, last = parse_version(denied.first), parse_version(denied.last)
+                    found.append(DeniedRange(first, last, denied.reason))
+                    self.note_source("denied", denied.source, ("targets", index, "denied", position))
+        return tuple(found)
+
+    def check_denied(self, index: int, edge: TargetEdge) -> None:
+        for position, denied in enumerate(edge.denied):
+            if parse_version(denied.last) < parse_version(denied.first):
+                message = f"denied releases end ({denied.last}) before they begin ({denied.first})"
+                self.error("025", f"{message} in target '{edge.name}'", ("targets", index, "denied", position, "last"))
+
+    def compilers(self, lineage: _Lineage) -> tuple[Compiler, ...]:
+        found = lineage.nearest("compilers")
+        if found is None:
+            return ()
+        path, edge = found
+        return tuple(
+            self.compiler(lineage, one, (*path, position)) for position, one in enumerate(edge.compilers or ())
+        )
+
+    def compiler(self, lineage: _Lineage, edge: CompilerEdge, path: DataPath) -> Compiler:
+        self.note_source(f"{edge.family} minimum", edge.minimum.source, (*path, "minimum"))
+        minimum, maximum = parse_version(edge.minimum.value), None
+        if edge.maximum is not None:
+            self.note_source(f"{edge.family} maximum", edge.maximum.source, (*path, "maximum"))
+            maximum = parse_version(edge.maximum.value)
+            if maximum < minimum:
+                message = f"maximum {edge.maximum.value} lies below minimum {edge.minimum.value}"
+                self.error("025", message, (*path, "maximum", "value"))
+        return Compiler(edge.family, minimum, maximum, self.denied(lineage, edge.family))
+
+    # --- levels
+
+    def levels(self) -> dict[str, CpuLevel]:
+        cpu_flags: list[str] = []
+        found: dict[str, CpuLevel] = {}
+        for index, edge in enumerate(self.edge.levels):
+            path: DataPath = ("levels", index)
+            if edge.name in found:
+                self.error("023", f"level '{edge.name}' is declared twice", (*path, "name"))
+            cpu_flags += [flag for flag in edge.cpu_flags if flag not in cpu_flags]
+            found[edge.name] = self.level(edge, tuple(cpu_flags), path)
+        return found
+
+    def level(self, edge: LevelEdge, cpu_flags: tuple[str, ...], path: DataPath) -> CpuLevel:
+        self.source(edge.source, path)
+        self.source(edge.vector_bytes.source, (*path, "vector_bytes"))
+        return CpuLevel(edge.name, edge.isa, tuple(edge.flags), cpu_flags, edge.vector_bytes.value, edge.dot)
+
+    def levels_of(self, lineage: _Lineage, levels: dict[str, CpuLevel]) -> tuple[CpuLevel, ...]:
+        found = lineage.nearest("levels")
+        if found is None:
+            return ()
+        path, edge = found
+        names = edge.levels or []
+        for position, name in enumerate(names):
+            if name not in levels:
+                self.error("028", f"unknown level '{name}'", (*path, position), did_you_mean(name, levels))
+                return ()
+        order = [list(levels).index(name) for name in names]
+        if order != sorted(set(order)):
+            self.error("029", "levels stand weakest first, each once, in the order of the file's 'levels'", path)
+        chosen = tuple(levels[name] for name in names)
+        if not lineage.leaf.native and len({level.isa for level in chosen}) < len(chosen):
+            self.error("029", "two levels of one target cannot share a namespace ('isa')", path)
+        return chosen
+
+    # --- one target
+
+    def check_keys(self, lineage: _Lineage) -> None:
+        backend, leaf, path = self.edge.backend, lineage.leaf, lineage.path
+        needed = [*_NEEDED, *(["levels"] if backend is Backend.CPU else ["wave_size"])]
+        for key in needed:
+            if lineage.nearest(key) is None:
+                self.error("024", f"target '{leaf.name}' and its bases leave out '{key}'", (*path, "name"))
+        misplaced = _GPU_ONLY if backend is Backend.CPU else ("levels", "native")
+        for key in misplaced:
+            if (found := lineage.nearest(key)) is not None:
+                self.error("030", f"'{key}' means nothing for a {backend} target", found[0])
+
+    def target(self, lineage: _Lineage, levels: dict[str, CpuLevel]) -> Target:
+        self.facts = []
+        self.check_keys(lineage)
+        leaf, path = lineage.leaf, lineage.path
+        dot, mapped = lineage.nearest("dot"), lineage.nearest("mapped_stores")
+        numbers = {key: self.number(lineage, key) for key in _NUMBERS}
+        return Target(
+            name=leaf.name,
+            backend=self.edge.backend,
+            help=leaf.help,
+            aliases=tuple(leaf.aliases),
+            **numbers,
+            matrix=self.matrix(lineage),
+            dot=dot[1].dot or DotInstruction.NONE if dot else DotInstruction.NONE,
+            features=tuple(dict.fromkeys(feature for _, edge in lineage.chain for feature in edge.features)),
+            mapped_stores=mapped[1].mapped_stores or MappedStores.CACHE if mapped else MappedStores.CACHE,
+            compilers=self.compilers(lineage),
+            flags=tuple(flag for _, edge in lineage.chain for flag in edge.flags),
+            runs_on=tuple(dict.fromkeys([leaf.name, *leaf.runs_on])),
+            knob_defaults=self.knob_defaults(lineage),
+            levels=self.levels_of(lineage, levels),
+            native=leaf.native,
+            facts=tuple(dict(self.facts).items()),
+            span=self.document.at(*path, "name"),
+        )
+
+    def knob_defaults(self, lineage: _Lineage) -> tuple[KnobDefault, ...]:
+        found = {
+            name: KnobDefault(name, value, self.span_of(index, name))
+            for index, edge in lineage.chain
+            for name, value in edge.knobs.items()
+        }
+        return tuple(found[name] for name in sorted(found))
+
+    def span_of(self, index: int, knob: str) -> Span:
+        return self.document.key_at("targets", index, "knobs", knob)
+
+    def file(self) -> tuple[Target, ...]:
+        by_name: dict[str, int] = {}
+        for index, edge in enumerate(self.edge.targets):
+            if edge.name in by_name:
+                first = self.document.at("targets", by_name[edge.name], "name")
+                message = f"target '{edge.name}' is declared twice"
+                self.error("023", message, ("targets", index, "name"), notes=(Note("first declared here", first),))
+            by_name.setdefault(edge.name, index)
+            self.check_denied(index, edge)
+        levels = self.levels()
+        lineages = [self.lineage(index, by_name) for index in range(len(self.edge.targets))]
+        return tuple(
+            self.target(lineage, levels) for lineage in lineages if lineage is not None and not lineage.leaf.abstract
+        )
+
+
+def _shape(text: str) -> MatrixShape:
+    shape, operand, accumulator = text.split()
+    m, _, rest = shape.removeprefix("m").partition("n")
+    n, _, k = rest.partition("k")
+    return MatrixShape(int(m), int(n), int(k), operand, accumulator)
+
+
+def convert_file(edge: TargetFile, document: Document, sink: Sink) -> tuple[Target, ...]:
+    """Return the file's targets without its abstract bases; findings (codes T020 to T030) go to `sink`."""
+    return _Converter(edge, document, sink).file()
