@@ -1,0 +1,23 @@
+"""The lines that a program prints to stderr when it starts."""
+
+from __future__ import annotations
+
+from strata_runtime.knobs.grammar import show
+from strata_runtime.knobs.info import KnobInfo
+from strata_runtime.knobs.resolve import Resolution
+
+
+def startup_lines(resolution: Resolution, *, version: str, target: str, package: str) -> tuple[str, ...]:
+    """Return the start-up lines.
+
+    The first names the version, the target (`cpu native`), the package id, and the knobs that are not at their declared
+    default, each with its source. One line follows for each value that was ignored, replaced or turned off.
+    """
+    first = f"strata {version} | {target} | {package}"
+    settings = ", ".join(_setting(resolution, knob) for knob in resolution.differing())
+    return (f"{first} | {settings}" if settings else first, *(f"strata: {line}" for line in resolution.lines))
+
+
+def _setting(resolution: Resolution, knob: KnobInfo) -> str:
+    value = show(knob, resolution.values[knob.name]) or "unset"
+    return f"{knob.name}={value} ({resolution.sources[knob.name].source.label})"
