@@ -1,0 +1,143 @@
+"""Families at the edge: the shape of `specs/models/*.yaml`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field, StrictBool, StrictFloat, StrictInt, StrictStr
+
+from strata_gen.edge.base import Edge, Text
+from strata_gen.model.family import KeyType, Role, TensorType
+
+_LAX = Field(strict=False)  # YAML has words, not enum members
+
+KeyTypeName = Annotated[KeyType, _LAX]
+RoleName = Annotated[Role, _LAX]
+TensorTypeName = Annotated[TensorType, _LAX]
+JsonValue = StrictBool | StrictInt | StrictFloat | StrictStr | None
+KeyName = Annotated[Text, Field(pattern=r"^[a-z][a-z0-9_]*$")]
+PathText = Annotated[Text, Field(pattern=r"^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*$")]
+
+
+def _number_as_text(value: object) -> object:
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+FormulaText = Annotated[str, BeforeValidator(_number_as_text)]
+"""A sum of products over config keys and whole numbers: `2 * hidden_size + 1`."""
+
+ConditionText = Annotated[Text, Field(pattern=r"^(not )?[a-z][a-z0-9_]*$")]
+
+
+class RangeEdge(Edge):
+    """Bounds of a number; `above` excludes the bound itself."""
+
+    min: int | float | None = None
+    max: int | float | None = None
+    above: int | float | None = None
+
+
+class KeyEdge(Edge):
+    """One key of config.json."""
+
+    name: KeyName
+    type: KeyTypeName
+    help: Annotated[Text, Field(min_length=1)]
+    paths: Annotated[list[PathText], Field(min_length=1)] | None = None
+    required: bool = False
+    default: JsonValue = None
+    range: RangeEdge = RangeEdge()
+    at_most: FormulaText | None = None
+    multiple_of: FormulaText | None = None
+
+
+class FixedEdge(Edge):
+    """A config path that may only hold one of `allowed`, or be absent."""
+
+    path: PathText
+    allowed: Annotated[list[JsonValue], Field(min_length=1)]
+    note: Annotated[Text, Field(min_length=1)]
+
+
+class LayersEdge(Edge):
+    """A group of layers, from `first` up to and without `end`."""
+
+    name: KeyName
+    first: FormulaText
+    end: FormulaText
+    loaded: bool = True
+    optional: bool = False
+
+
+class TensorEdge(Edge):
+    """The tensors of one role."""
+
+    role: RoleName
+    name: Annotated[Text, Field(min_length=1)]
+    shape: Annotated[list[FormulaText], Field(min_length=1, max_length=2)]
+    dtypes: Annotated[list[TensorTypeName], Field(min_length=1, default_factory=lambda: list(TensorType))]
+    layers: Annotated[list[Text], Field(min_length=1)] | None = None
+    when: ConditionText | None = None
+    optional: bool = False
+
+
+class RopeEdge(Edge):
+    """Rotary positions: `half` rotates element i with element i + dim / 2 of a head's first `dim` elements."""
+
+    style: Literal["half"]
+    theta: FormulaText
+    dim: FormulaText
+
+
+class ExpertsEdge(Edge):
+    """Routed experts of one layer."""
+
+    count: FormulaText
+    per_token: FormulaText
+    width: FormulaText
+
+
+class RouterEdge(Edge):
+    """How experts are chosen and weighted. `normalised` names a bool key."""
+
+    scores: Literal["sigmoid"]
+    normalised: ConditionText
+    scale: FormulaText
+
+
+class NetworkEdge(Edge):
+    """What the layers compute, over config keys."""
+
+    vocab_size: FormulaText
+    context_length: FormulaText
+    hidden_size: FormulaText
+    layers: FormulaText
+    heads: FormulaText
+    kv_heads: FormulaText
+    head_dim: FormulaText
+    norm_eps: FormulaText
+    rope: RopeEdge
+    activation: Literal["silu"]
+    experts: ExpertsEdge
+    router: RouterEdge
+    eos_ids: KeyName
+
+
+class FamilyEdge(Edge):
+    """One model family."""
+
+    name: KeyName
+    title: Annotated[Text, Field(min_length=1)]
+    model_types: Annotated[list[Text], Field(min_length=1)]
+    architectures: Annotated[list[Text], Field(min_length=1)]
+    config: Annotated[list[KeyEdge], Field(min_length=1)]
+    fixed: Annotated[list[FixedEdge], Field(default_factory=list)]
+    layers: Annotated[list[LayersEdge], Field(min_length=1)]
+    network: NetworkEdge
+    tensors: Annotated[list[TensorEdge], Field(min_length=1)]
+
+
+class FamilyFile(Edge):
+    """One file of families."""
+
+    families: Annotated[list[FamilyEdge], Field(min_length=1)]

@@ -1,0 +1,179 @@
+"""Model families as data: what the generated `families.py` of a kernels package is made of, and how it is evaluated."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from strata_runtime.errors import UserError
+
+ConfigValue = bool | int | float | str | tuple[int, ...] | None
+"""One value of config.json after reading: ids are tuples."""
+
+KeyType = Literal["int", "float", "bool", "str", "ids"]
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """`factor` times the product of the named config keys."""
+
+    factor: int
+    keys: tuple[str, ...]
+
+    def __str__(self) -> str:
+        factors = ([str(self.factor)] if self.factor != 1 or not self.keys else []) + list(self.keys)
+        return " * ".join(factors)
+
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """A sum of products over config keys and whole numbers, such as `num_attention_heads * head_dim`."""
+
+    terms: tuple[Term, ...]
+
+    def __str__(self) -> str:
+        return " + ".join(map(str, self.terms))
+
+    def number(self, config: Mapping[str, ConfigValue]) -> float:
+        """Value with the keys replaced by numbers of `config`; an int when all of them are."""
+        total: float = 0
+        for term in self.terms:
+            product: float = term.factor
+            for key in term.keys:
+                value = config[key]
+                assert isinstance(value, int | float)
+                product *= value
+            total += product
+        return total
+
+    def size(self, config: Mapping[str, ConfigValue]) -> int:
+        """Value as a size. Raises `UserError` when it is not whole (a float key may be a factor)."""
+        value = self.number(config)
+        # 0.1 * 30 is not 3 in binary, yet means it.
+        if not math.isfinite(value) or not math.isclose(value, round(value), rel_tol=1e-9):
+            raise UserError(f"config.json: {self} is {value}, but it must be a whole number")
+        return round(value)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyInfo:
+    """One key of config.json. `paths`: where it may stand, dots for nesting, first one first.
+
+    `default` counts when no path is present and the key is not `required`. `at_most` and `multiple_of` relate a number
+    to other keys.
+    """
+
+    name: str
+    paths: tuple[str, ...]
+    type: KeyType
+    required: bool
+    default: ConfigValue
+    minimum: int | float | None
+    maximum: int | float | None
+    above: int | float | None
+    at_most: Formula | None
+    multiple_of: Formula | None
+    help: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """A key that may only have one of `allowed` (JSON values); anything else would change what the network computes."""
+
+    path: str
+    allowed: tuple[bool | int | float | str | None, ...]
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """Holds when the bool key `key` is `value`."""
+
+    key: str
+    value: bool
+
+    def __str__(self) -> str:
+        return self.key if self.value else f"not {self.key}"
+
+    def holds(self, config: Mapping[str, ConfigValue]) -> bool:
+        """Whether it holds for `config`."""
+        return config[self.key] is self.value
+
+
+@dataclass(frozen=True, slots=True)
+class LayerGroup:
+    """Layers `first` up to and without `end`.
+
+    `loaded` False: shapes are checked, and nothing else is done with them. `optional`: a checkpoint has all of the
+    group's tensors or none.
+    """
+
+    name: str
+    first: Formula
+    end: Formula
+    loaded: bool
+    optional: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TensorInfo:
+    """Tensors of one role. `name` holds `{layer}` when `groups` are given, and `{expert}` for one of each expert."""
+
+    name: str
+    role: str
+    shape: tuple[Formula, ...]
+    dtypes: tuple[str, ...]
+    when: Condition | None
+    groups: tuple[str, ...]
+    optional: bool
+
+    @property
+    def per_expert(self) -> bool:
+        """Whether every routed expert has one."""
+        return "{expert}" in self.name
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkInfo:
+    """What the layers compute, over config keys. Steps that depend on a tensor (bias, q/k norm) need no entry here."""
+
+    vocab_size: Formula
+    context_length: Formula
+    hidden_size: Formula
+    layers: Formula
+    heads: Formula
+    kv_heads: Formula
+    head_dim: Formula
+    norm_eps: Formula
+    rope_style: Literal["half"]
+    rope_theta: Formula
+    rope_dim: Formula
+    activation: Literal["silu"]
+    experts: Formula
+    experts_per_token: Formula
+    expert_width: Formula
+    router_scores: Literal["sigmoid"]
+    router_normalised: Condition
+    router_scale: Formula
+    eos_ids: str
+
+
+@dataclass(frozen=True, slots=True)
+class FamilyInfo:
+    """One model family."""
+
+    name: str
+    title: str
+    model_types: tuple[str, ...]
+    architectures: tuple[str, ...]
+    keys: tuple[KeyInfo, ...]
+    fixed: tuple[Fixed, ...]
+    groups: tuple[LayerGroup, ...]
+    tensors: tuple[TensorInfo, ...]
+    network: NetworkInfo
+
+    def group(self, name: str) -> LayerGroup:
+        """Layer group by name."""
+        return next(group for group in self.groups if group.name == name)
