@@ -4,7 +4,7 @@
     int       [+-]digits, within 64 bits
     float     decimal or exponent notation, finite
     bytes     4096, 512MiB, 1.5GB: B kB MB GB TB (1000) KiB MiB GiB TiB (1024), a whole number of bytes
-    duration  50us, 1.5s: ns us ms s min, a whole number of nanoseconds; 0 needs no unit
+    duration  50us, 1.5s: ns us ms s min h, a whole number of nanoseconds; 0 needs no unit
     enum      one of the choices, exactly
     str path  any text
     list      comma-separated, no empty items
@@ -34,7 +34,7 @@ BYTE_UNITS = {
     "TB": 10**12,
     "TiB": 2**40,
 }
-DURATION_UNITS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9}
+DURATION_UNITS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9, "h": 3600 * 10**9}
 
 _TRUE, _FALSE = ("1", "true", "on", "yes"), ("0", "false", "off", "no")
 _INT = re.compile(r"([+-]?)0*([0-9]+)", re.ASCII)
@@ -227,4 +227,4 @@ def _show_quantity(value: int, units: dict[str, int]) -> str:
     if value == 0:
         return "0"
     unit, scale = max(((u, s) for u, s in units.items() if value % s == 0), key=lambda pair: pair[1])
-    return f"{value // scale}{unit}" if unit != "B" else str(value)
+    return f"{value // scale}{unit}"
