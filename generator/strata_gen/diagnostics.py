@@ -8,11 +8,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 SHOWN_AT_MOST = 20
+LINE_AT_MOST = 160
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Span:
-    """A range of one source line. Lines and columns count from 1; `end_column` is exclusive.
+    """A range of one source line, counted in characters. Lines and columns count from 1; `end_column` is exclusive.
 
     `file` is the path as a user would type it (relative to the spec root's parent, forward slashes).
     """
@@ -49,7 +50,8 @@ class SpecErrors(Exception):
     def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
         unique = dict.fromkeys(diagnostics)
         self.diagnostics = tuple(sorted(unique, key=lambda d: (d.span, d.code, d.message)))
-        super().__init__(f"{len(self.diagnostics)} error(s) in the specs")
+        count = len(self.diagnostics)
+        super().__init__(f"{count} error{'s' if count != 1 else ''} in the specs")
 
 
 @dataclass(slots=True)
@@ -77,9 +79,12 @@ def did_you_mean(word: str, candidates: Iterable[str]) -> str:
 def _excerpt(span: Span, label: str) -> list[str]:
     if not span.text:
         return []
-    gutter = f"{span.line:>5} | "
-    caret = " " * (span.column - 1) + "^" * max(1, span.end_column - span.column)
-    return [gutter + span.text, " " * 5 + " | " + caret + (f" {label}" if label else "")]
+    # A long line is cut so that the caret stays in view.
+    cut = max(0, span.column - LINE_AT_MOST // 2) if len(span.text) > LINE_AT_MOST else 0
+    line = span.text[cut : cut + LINE_AT_MOST]
+    before = "".join("\t" if character == "\t" else " " for character in line[: span.column - 1 - cut])
+    carets = "^" * min(max(1, span.end_column - span.column), max(1, len(line) - len(before)))
+    return [f"{span.line:>5} | {line}", f"      | {before}{carets}" + (f" {label}" if label else "")]
 
 
 def _text(diagnostic: Diagnostic) -> list[str]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import yaml
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
@@ -16,6 +18,7 @@ Key = str | int
 DataPath = tuple[Key, ...]
 
 _MERGE = "<<"
+_LINE_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")  # what YAML counts as one
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,18 @@ class Document:
         place = self.places.get(path)
         return place.key if place is not None and place.key is not None else self.at(*path)
 
+    def inside(self, start: int, end: int, *path: Key) -> Span:
+        """Span of the characters from `start` up to `end` of the text value at `path`.
+
+        A value whose text does not stand on one line as it is read (folded, block) gives its own span.
+        """
+        whole = self.at(*path)
+        columns = _columns(whole, self.get(*path))
+        if not 0 <= start < len(columns):
+            return whole
+        last = columns[min(end, len(columns) - 1)]
+        return Span(whole.file, whole.line, columns[start], max(last, columns[start] + 1), whole.text)
+
     def get(self, *path: Key) -> Data:
         """Value at `path`, or None when it is not there."""
         here: Data = self.data
@@ -58,16 +73,30 @@ class Document:
         return here
 
 
+def _columns(span: Span, value: Data) -> list[int]:
+    """Column of every character of the scalar that `span` covers, and of its end; empty when they do not match."""
+    source = span.text[span.column - 1 : span.end_column - 1]
+    quote = source[0] if source[:1] in ("'", '"') else ""
+    escape = {"'": "''", '"': "\\"}.get(quote)
+    columns: list[int] = []
+    at = len(quote)
+    while at < len(source) - len(quote):
+        columns.append(span.column + at)
+        at += 2 if escape is not None and source.startswith(escape, at) else 1
+    columns.append(span.column + at)
+    return columns if isinstance(value, str) and len(columns) == len(value) + 1 else []
+
+
 class _Reader:
     def __init__(self, file: str, text: str, sink: Sink) -> None:
         self.file, self.sink = file, sink
-        self.lines = text.split("\n")
+        self.lines = _LINE_BREAK.split(text)
         self.places: dict[DataPath, Place] = {}
 
-    def span(self, start: yaml.Mark, end: yaml.Mark | None = None) -> Span:
+    def span(self, start: Any, end: Any = None) -> Span:
         line = self.lines[start.line] if start.line < len(self.lines) else ""
         stop = end.column if end is not None and end.line == start.line else len(line.rstrip())
-        return Span(self.file, start.line + 1, start.column + 1, max(stop, start.column + 1) + 1, line.rstrip("\r"))
+        return Span(self.file, start.line + 1, start.column + 1, max(stop, start.column + 1) + 1, line)
 
     def node_span(self, node: Node) -> Span:
         return self.span(node.start_mark, node.end_mark)
@@ -88,7 +117,7 @@ class _Reader:
             return resolve_plain(node.value)
         except AmbiguousScalar as problem:
             self.sink.error("Y004", str(problem), self.node_span(node))
-            return str(node.value)
+            return problem.best
 
     def mapping(self, node: MappingNode, path: DataPath) -> dict[str, Data]:
         result: dict[str, Data] = {}
@@ -117,6 +146,26 @@ def _refused_event(event: yaml.Event) -> str | None:
     return None
 
 
+def _parse(reader: _Reader, text: str) -> Document | None:
+    events = list(yaml.parse(text, Loader=yaml.SafeLoader))
+    refused = [(event, why) for event in events if (why := _refused_event(event))]
+    for event, why in refused:
+        reader.sink.error("Y003", why, reader.span(event.start_mark, event.end_mark))
+    if refused:
+        return None
+    starts = [event for event in events if isinstance(event, yaml.DocumentStartEvent)]
+    if len(starts) > 1:
+        reader.sink.error(
+            "Y006", "a second document starts here: a spec file holds one", reader.span(starts[1].start_mark)
+        )
+        return None
+    node = yaml.compose(text, Loader=yaml.SafeLoader)
+    if node is None:
+        reader.sink.error("Y006", "the file is empty", Span(reader.file, 1, 1, 2, reader.lines[0]))
+        return None
+    return Document(reader.file, reader.read(node, (), None), reader.places)
+
+
 def parse_document(text: str, file: str, sink: Sink) -> Document | None:
     """Parse one YAML text. Returns None when its syntax leaves nothing to read; findings go to `sink`.
 
@@ -125,36 +174,25 @@ def parse_document(text: str, file: str, sink: Sink) -> Document | None:
     """
     reader = _Reader(file, text, sink)
     try:
-        events = list(yaml.parse(text, Loader=yaml.SafeLoader))
-        refused = [(event, why) for event in events if (why := _refused_event(event))]
-        for event, why in refused:
-            sink.error("Y003", why, reader.span(event.start_mark, event.end_mark))
-        if refused:
-            return None
-        nodes = list(yaml.compose_all(text, Loader=yaml.SafeLoader))
+        return _parse(reader, text)
     except yaml.MarkedYAMLError as problem:
         mark = problem.problem_mark or problem.context_mark
         where = reader.span(mark) if mark is not None else Span(file, 1, 1, 2)
         point = Span(where.file, where.line, where.column, where.column + 1, where.text)
-        sink.error("Y001", f"not valid YAML: {problem.problem or problem.context}", point)
-        return None
+        tab = "indent with spaces" if where.text[where.column - 1 : where.column] == "\t" else ""
+        sink.error("Y001", f"not valid YAML: {problem.problem or problem.context}", point, tab)
     except yaml.reader.ReaderError as problem:
         line = text.count("\n", 0, problem.position) + 1
         sink.error("Y001", f"not valid YAML: {problem.reason}", Span(file, line, 1, 2))
-        return None
-    if len(nodes) != 1 or nodes[0] is None:
-        where = Span(file, 1, 1, 2, reader.lines[0])
-        if len(nodes) > 1:
-            where = reader.node_span(nodes[1]) if nodes[1] is not None else where
-        sink.error("Y006", "a spec file holds exactly one document", where)
-        return None
-    return Document(file, reader.read(nodes[0], (), None), reader.places)
+    except RecursionError:
+        sink.error("Y001", "not valid YAML: nested too deeply", Span(file, 1, 1, 2))
+    return None
 
 
 def read_document(path: Path, shown_as: str, sink: Sink) -> Document | None:
     """Read and parse the UTF-8 file `path`; see `parse_document`."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as problem:
         sink.error("Y001", f"not UTF-8 text: byte {problem.start} cannot be read", Span(shown_as, 1, 1, 2))
         return None

@@ -14,6 +14,7 @@ class WrittenInt(int):
     raw: str
 
     def __new__(cls, value: int, raw: str) -> WrittenInt:
+        """Make the int `value`, written as `raw`."""
         self = super().__new__(cls, value)
         self.raw = raw
         return self
@@ -25,13 +26,21 @@ class WrittenFloat(float):
     raw: str
 
     def __new__(cls, value: float, raw: str) -> WrittenFloat:
+        """Make the float `value`, written as `raw`."""
         self = super().__new__(cls, value)
         self.raw = raw
         return self
 
 
 class AmbiguousScalar(ValueError):
-    """A plain scalar that YAML 1.1 and 1.2 read differently in a way that changes a number."""
+    """A plain scalar that looks like a number and is none that every reader agrees on.
+
+    `best` is what to go on with, so that one mistake is reported once.
+    """
+
+    def __init__(self, message: str, best: WrittenInt) -> None:
+        self.best = best
+        super().__init__(message)
 
 
 Scalar = None | bool | int | float | str
@@ -42,26 +51,31 @@ _INT = re.compile(r"[-+]?[0-9]+")
 _OCTAL = re.compile(r"0o[0-7]+")
 _HEX = re.compile(r"0x[0-9a-fA-F]+")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
-_SPECIAL = {".inf": "inf", "+.inf": "inf", "-.inf": "-inf", ".nan": "nan"}
+_SPECIAL = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
+_LONGEST_NUMBER = 100  # characters; Python itself refuses to read numbers of some thousand digits
 _LEADING_ZERO = re.compile(r"[-+]?0[0-9]+")
 
 
 def resolve_plain(text: str) -> Scalar:
-    """Return the value of a plain (unquoted) scalar. Raises `AmbiguousScalar` for numbers with leading zeros."""
+    """Return the value of a plain (unquoted) scalar. Raises `AmbiguousScalar` for numbers with leading zeros.
+
+    A number of more than 100 characters is refused too.
+    """
     if _NULL.fullmatch(text):
         return None
     if match := _BOOL.fullmatch(text):
         return match.group(1) is not None
+    if len(text) > _LONGEST_NUMBER and (_INT.fullmatch(text) or _HEX.fullmatch(text) or _FLOAT.fullmatch(text)):
+        raise AmbiguousScalar(f"a number of {len(text)} characters: quote it if it is text", WrittenInt(0, text))
     if _LEADING_ZERO.fullmatch(text):
-        raise AmbiguousScalar(f"'{text}' is octal to some readers and decimal to others: drop the zeros or quote it")
+        why = f"'{text}' is octal to some readers and decimal to others: drop the zeros or quote it"
+        raise AmbiguousScalar(why, WrittenInt(int(text), text))
     if _INT.fullmatch(text):
         return WrittenInt(int(text), text)
-    if _OCTAL.fullmatch(text):
-        return WrittenInt(int(text[2:], 8), text)
-    if _HEX.fullmatch(text):
-        return WrittenInt(int(text[2:], 16), text)
+    if _OCTAL.fullmatch(text) or _HEX.fullmatch(text):
+        return WrittenInt(int(text, 0), text)
     if _FLOAT.fullmatch(text):
         return WrittenFloat(float(text), text)
-    if text.lower() in _SPECIAL:
-        return WrittenFloat(float(_SPECIAL[text.lower()]), text)
+    if _SPECIAL.fullmatch(text):
+        return WrittenFloat(float(text.replace(".", "")), text)
     return text

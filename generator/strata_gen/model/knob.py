@@ -73,11 +73,17 @@ class Relation:
 
 @dataclass(frozen=True, slots=True)
 class Implication:
-    """While this knob's `when` holds, `knob` defaults to `value` (weaker than anything that the user sets)."""
+    """While `when` holds, `knob` defaults to `value` (weaker than anything that the user sets).
+
+    The value is as written until `strata_gen.model.check_knob.settle_implications` has found the knob it is for.
+    `span` is the value's place, `knob_span` that of the knob's name.
+    """
 
     when: Relation
     knob: str
     value: KnobValue
+    span: Span
+    knob_span: Span
 
 
 @dataclass(frozen=True, slots=True)
