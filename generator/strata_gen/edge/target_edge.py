@@ -23,7 +23,7 @@ CpuFlag = Annotated[Text, Field(pattern=r"^[a-z0-9_]+$")]
 
 def _demand_source(value: object) -> object:
     if isinstance(value, int | float | str) and not isinstance(value, bool):
-        raise ValueError(f"a number names where it was read: {{value: {value}, source: KEY}}")
+        raise ValueError(f"a number names where it was read: {{value: {value}, source: KEY}}")  # noqa: TRY004 (pydantic passes on ValueError only)
     return value
 
 
@@ -103,7 +103,7 @@ class TargetEdge(Edge):
     abstract: bool = False
     native: bool = False
     extends: Text | None = None
-    aliases: list[Text] = []
+    aliases: list[Text] = Field(default_factory=list)
     wave_size: Number | None = None
     threads_per_block: Number | None = None
     shared_bytes: Number | None = None
@@ -112,13 +112,13 @@ class TargetEdge(Edge):
     registers_per_thread: Number | None = None
     matrix: MatrixEdge | None = None
     dot: DotName | None = None
-    features: list[FeatureName] = []
+    features: list[FeatureName] = Field(default_factory=list)
     mapped_stores: MappedStoresName | None = None
     compilers: Annotated[list[CompilerEdge], Field(min_length=1)] | None = None
-    denied: list[DeniedEdge] = []
-    flags: list[Text] = []
-    runs_on: list[Text] = []
-    knobs: dict[str, Any] = {}
+    denied: list[DeniedEdge] = Field(default_factory=list)
+    flags: list[Text] = Field(default_factory=list)
+    runs_on: list[Text] = Field(default_factory=list)
+    knobs: dict[str, Any] = Field(default_factory=dict)
     levels: Annotated[list[Text], Field(min_length=1)] | None = None
 
 
@@ -127,5 +127,5 @@ class TargetFile(Edge):
 
     backend: BackendName
     sources: dict[str, SourceEdge]
-    levels: list[LevelEdge] = []
+    levels: list[LevelEdge] = Field(default_factory=list)
     targets: Annotated[list[TargetEdge], Field(min_length=1)]

@@ -1,1 +1,58 @@
-"""What targets can get wrong beyond a single file: names that clash or lead nowhere, defaults that no knob takes."""
+"""What targets can get wrong beyond one file: names that clash or lead nowhere, defaults that no knob takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from strata_gen.diagnostics import Note, Sink, did_you_mean
+from strata_gen.model.knob import Knob
+from strata_gen.model.specset import SpecSet
+from strata_gen.model.target import Target
+from strata_gen.model.values import BadValue, value_for
+
+
+def _names(target: Target) -> Iterator[str]:
+    yield target.name
+    yield from target.aliases
+
+
+def _check_names(targets: tuple[Target, ...], sink: Sink) -> None:
+    """A backend's names and aliases are one name space, and two backends do not share a name either."""
+    seen: dict[str, Target] = {}
+    for target in sorted(targets, key=lambda target: target.span):
+        for name in _names(target):
+            if name in seen:
+                other = seen[name]
+                message = f"'{name}' names two targets: {other.backend} {other.name} and {target.backend} {target.name}"
+                sink.error("T031", message, target.span, notes=(Note("the first one", other.span),))
+            seen.setdefault(name, target)
+
+
+def _check_runs_on(target: Target, names: Mapping[str, Target], sink: Sink) -> None:
+    for name in target.runs_on:
+        if name not in names:
+            message = f"'runs_on' of target '{target.name}' names '{name}', which is no {target.backend} target"
+            sink.error("T027", message, target.span, did_you_mean(name, names))
+
+
+def _check_knob_defaults(target: Target, knobs: Mapping[str, Knob], sink: Sink) -> None:
+    for default in target.knob_defaults:
+        if default.knob not in knobs:
+            message = f"target '{target.name}' sets a default for '{default.knob}', which is no knob"
+            sink.error("T032", message, default.span, did_you_mean(default.knob, knobs))
+            continue
+        try:
+            value_for(knobs[default.knob], default.value)
+        except BadValue as problem:
+            message = f"target '{target.name}' cannot set '{default.knob}': {problem}"
+            sink.error("T033", message, default.span, problem.hint)
+
+
+def check_targets(specs: SpecSet, sink: Sink) -> None:
+    """Report what is wrong with the targets of `specs` taken together (codes T027, T031 to T033)."""
+    _check_names(specs.targets, sink)
+    knobs = {knob.name: knob for knob in specs.knobs}
+    for target in specs.targets:
+        names = {other.name: other for other in specs.targets if other.backend is target.backend}
+        _check_runs_on(target, names, sink)
+        _check_knob_defaults(target, knobs, sink)
