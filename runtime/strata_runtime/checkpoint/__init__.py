@@ -1,0 +1,1 @@
+"""Checkpoints: safetensors folders, read as untrusted input against a model family."""

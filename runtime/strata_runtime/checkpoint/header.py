@@ -1,0 +1,97 @@
+"""The header of a safetensors file: 8 bytes of length, JSON, then the tensors' bytes without gaps."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+from strata_runtime.checkpoint.strict_json import json_type, parse_object
+from strata_runtime.errors import UserError
+
+LENGTH_BYTES = 8
+HEADER_AT_MOST = 100_000_000
+ITEM_BYTES = {
+    "BOOL": 1, "U8": 1, "I8": 1, "F8_E4M3": 1, "F8_E5M2": 1, "I16": 2, "U16": 2, "F16": 2, "BF16": 2,
+    "I32": 4, "U32": 4, "F32": 4, "I64": 8, "U64": 8, "F64": 8,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One tensor of a file: `start` and `stop` are offsets in bytes from the file's begin."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    start: int
+    stop: int
+
+
+def _is_size(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _sizes(value: object, what: str, count: int | None = None) -> tuple[int, ...]:
+    if not isinstance(value, list) or not all(map(_is_size, value)) or (count is not None and len(value) != count):
+        wanted = f"{count} whole numbers" if count is not None else "a list of whole numbers"
+        raise UserError(f"{what} must be {wanted} of at least 0, found {json_type(value)}")
+    return tuple(value)
+
+
+def _entry(path: Path, name: str, raw: object, base: int, data_bytes: int) -> Entry:
+    where = f"{path}: tensor '{name}'"
+    if not isinstance(raw, dict):
+        raise UserError(f"{where}: expected an object, found {json_type(raw)}")
+    if set(raw) != {"dtype", "shape", "data_offsets"}:
+        raise UserError(f"{where}: expected dtype, shape and data_offsets, found {', '.join(sorted(raw)) or 'nothing'}")
+    dtype = raw["dtype"]
+    if not isinstance(dtype, str) or dtype not in ITEM_BYTES:
+        raise UserError(f"{where}: unknown dtype {json_type(dtype)}")
+    shape = _sizes(raw["shape"], f"{where}: shape")
+    begin, end = _sizes(raw["data_offsets"], f"{where}: data_offsets", 2)
+    if not begin <= end <= data_bytes:
+        raise UserError(
+            f"{where}: its bytes are {begin} to {end}, but the file holds {data_bytes} bytes of tensors: "
+            "the file is truncated or damaged, fetch it again"
+        )
+    expected = math.prod(shape) * ITEM_BYTES[dtype]
+    if end - begin != expected:
+        raise UserError(f"{where}: {dtype} {list(shape)} takes {expected} bytes, but its offsets span {end - begin}")
+    return Entry(name, dtype, shape, base + begin, base + end)
+
+
+def _check_coverage(path: Path, entries: list[Entry], base: int, file_bytes: int) -> None:
+    position, previous = base, ""
+    for entry in sorted(entries, key=lambda entry: (entry.start, entry.stop)):
+        if entry.start < position:
+            raise UserError(f"{path}: the bytes of tensors '{previous}' and '{entry.name}' overlap")
+        if entry.start > position:
+            raise UserError(f"{path}: {entry.start - position} bytes before tensor '{entry.name}' belong to no tensor")
+        position, previous = entry.stop, entry.name
+    if position != file_bytes:
+        raise UserError(f"{path}: {file_bytes - position} bytes after the last tensor belong to no tensor")
+
+
+def parse_header(path: Path, data: memoryview) -> dict[str, Entry]:
+    """Parse and check the header of the file whose whole content is `data`. Raises `UserError`.
+
+    After this, every entry lies inside the file, has as many bytes as its shape needs, and overlaps no other.
+    """
+    size = len(data)
+    if size < LENGTH_BYTES:
+        raise UserError(f"{path}: {size} bytes are too few for a safetensors file: fetch it again")
+    length = int.from_bytes(data[:LENGTH_BYTES], "little")
+    base = LENGTH_BYTES + length
+    if length > HEADER_AT_MOST or base > size:
+        raise UserError(
+            f"{path}: the header claims {length} bytes, but the file has {size}: "
+            "it is truncated or no safetensors file, fetch it again"
+        )
+    raw = parse_object(bytes(data[LENGTH_BYTES:base]), f"{path}: header")
+    metadata = raw.pop("__metadata__", {})
+    if not isinstance(metadata, dict):
+        raise UserError(f"{path}: __metadata__ must be an object, found {json_type(metadata)}")
+    entries = [_entry(path, name, value, base, size - base) for name, value in raw.items()]
+    _check_coverage(path, entries, base, size)
+    return {entry.name: entry for entry in entries}

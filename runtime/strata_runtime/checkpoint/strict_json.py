@@ -1,0 +1,58 @@
+"""JSON from files that nobody vouches for."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import NoReturn
+
+from strata_runtime.errors import UserError
+
+
+def _no_constant(text: str) -> NoReturn:
+    raise ValueError(f"{text} is not JSON")
+
+
+def _no_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    result: dict[str, object] = {}
+    for key, value in pairs:
+        if key in result:
+            raise ValueError(f"the key '{key}' is given twice")
+        result[key] = value
+    return result
+
+
+def parse_object(data: bytes, what: str) -> dict[str, object]:
+    """Parse one JSON object. `what` names the text in errors.
+
+    Raises `UserError` for anything else: other encodings than UTF-8, NaN and infinities, duplicate keys, deep nesting.
+    """
+    try:
+        found = json.loads(data.decode("utf-8"), parse_constant=_no_constant, object_pairs_hook=_no_duplicates)
+    except UnicodeDecodeError as problem:
+        raise UserError(f"{what}: not UTF-8 text at byte {problem.start}") from None
+    except (ValueError, RecursionError) as problem:
+        raise UserError(f"{what}: not valid JSON: {problem}") from None
+    if not isinstance(found, dict):
+        raise UserError(f"{what}: expected a JSON object, found {json_type(found)}")
+    return found
+
+
+def read_object(path: Path) -> dict[str, object]:
+    """Read one JSON object from a file. Raises `UserError`; see `parse_object`."""
+    try:
+        return parse_object(path.read_bytes(), str(path))
+    except OSError as problem:
+        raise UserError(f"{path}: cannot be read: {problem.strerror}") from None
+
+
+def json_type(value: object) -> str:
+    """Name the JSON type of a value, with the value itself where it is short."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float | str):
+        text = json.dumps(value) if isinstance(value, str) else repr(value)
+        return text if len(text) <= 40 else text[:37] + "..."
+    return "a list" if isinstance(value, list) else "an object"
