@@ -93,12 +93,9 @@ def _check_one(expected: Expected, tensors: Tensors, config: Config) -> None:
 
 def match_tensors(tensors: Tensors, config: Config) -> list[Expected]:
     """Return what the checkpoint holds, after checking that nothing is missing, wrong or left over."""
-    missing = list(
-        islice(
-            (e.name for e in expected_tensors(config, tensors.shards) if e.name not in tensors.shards), NAMED_AT_MOST
-        )
-    )
-    if missing:
+    present = tensors.shards
+    absent = (e.name for e in expected_tensors(config, present) if e.name not in present)
+    if missing := list(islice(absent, NAMED_AT_MOST)):
         raise UserError(f"{tensors.where}: lacks tensors that {config.path.name} promises, such as {some(missing)}")
     found = list(expected_tensors(config, present))
     if extra := sorted(present.keys() - {expected.name for expected in found}):
