@@ -6,12 +6,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from strata_gen.diagnostics import Sink, Span
+from strata_gen.diagnostics import Sink, Span, did_you_mean
 from strata_gen.edge.base import SpecKind, read_edge
 from strata_gen.kinds import KINDS
 from strata_gen.load.document import read_document
 from strata_gen.model.check import check_specs
+from strata_gen.model.check_knob import settle_implications
 from strata_gen.model.specset import SpecSet
+
+_OTHER_FOLDERS = ("protocol", "schema")
 
 
 def spec_files(root: Path, kind: SpecKind[Any, Any]) -> Iterator[Path]:
@@ -19,11 +22,44 @@ def spec_files(root: Path, kind: SpecKind[Any, Any]) -> Iterator[Path]:
     yield from sorted((root / kind.folder).glob("*.yaml"))
 
 
+def shown_root(root: Path) -> str:
+    """Return how a spec root is named in messages and banners: its last part, wherever it lies."""
+    return root.resolve().name
+
+
+def _is_spec_root(root: Path, sink: Sink) -> bool:
+    span = Span(root.as_posix(), 1, 1, 2)
+    if not root.is_dir():
+        sink.error("Y007", "no such spec folder", span)
+        return False
+    folders = [kind.folder for kind in KINDS]
+    if not any((root / folder).is_dir() for folder in folders):
+        sink.error("Y007", f"not a spec folder: it holds none of {', '.join(folders)}", span)
+        return False
+    return True
+
+
+def _report_unread(root: Path, sink: Sink) -> None:
+    """A file that looks like a spec and is not read would be a silent mistake."""
+    folders = (*(kind.folder for kind in KINDS), *_OTHER_FOLDERS)
+    for path in sorted((*root.rglob("*.yaml"), *root.rglob("*.yml"))):
+        inside = path.relative_to(root)
+        span = Span(f"{shown_root(root)}/{inside.as_posix()}", 1, 1, 2)
+        folder = inside.parts[0]
+        if folder not in folders:
+            sink.error(
+                "Y008", "not in the folder of a kind of spec, and so never read", span, did_you_mean(folder, folders)
+            )
+        elif folder not in _OTHER_FOLDERS and (path.suffix == ".yml" or len(inside.parts) > 2):
+            why = "its name must end in .yaml" if path.suffix == ".yml" else f"it must lie in {folder}/ itself"
+            sink.error("Y008", f"this file would never be read: {why}", span)
+
+
 def _read_kind(kind: SpecKind[Any, Any], roots: Sequence[Path], sink: Sink) -> tuple[Any, ...]:
     found: list[Any] = []
     for root in roots:
         for path in spec_files(root, kind):
-            document = read_document(path, f"{root.name}/{kind.folder}/{path.name}", sink)
+            document = read_document(path, f"{shown_root(root)}/{kind.folder}/{path.name}", sink)
             if document is not None:
                 found += read_edge(kind, document, sink)
     return tuple(sorted(found, key=lambda item: item.name))
@@ -33,13 +69,12 @@ def load_specs(roots: Sequence[Path]) -> SpecSet:
     """Read all spec folders in `roots` together. Raises `SpecErrors` with everything that is wrong."""
     sink = Sink()
     for root in roots:
-        if not root.is_dir():
-            sink.error("Y007", "no such spec folder", Span(str(root), 1, 1, 2))
-    sink.raise_if_any()
+        if _is_spec_root(root, sink):
+            _report_unread(root, sink)
     knobs, targets, formats, kernels, families = (_read_kind(kind, roots, sink) for kind in KINDS)
-    specs = SpecSet(knobs, targets, formats, kernels, families)
     # Cross-file checks on half-read specs would blame the wrong place.
     sink.raise_if_any()
+    specs = SpecSet(settle_implications(knobs, sink), targets, formats, kernels, families)
     check_specs(specs, sink)
     sink.raise_if_any()
     return specs

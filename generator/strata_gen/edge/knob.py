@@ -71,7 +71,7 @@ class KnobEdge(Edge):
 
     name: Annotated[Text, Field(description="`section.attribute`; variable, flag and fields are derived from it.")]
     type: Annotated[KnobType, _LAX, Field(description="Type of the value.")]
-    default: Annotated[Raw, Field(description="Value when nothing sets it; null: unset.")]
+    default: Annotated[Raw, Field(description="Value when nothing sets it; left out or null: unset.")] = None
     range: Annotated[RangeEdge | None, Field(description="Bounds of a number.")] = None
     choices: Annotated[list[Text] | None, Field(description="Values of an enum.")] = None
     invalid: Annotated[Invalid, _LAX, Field(description="What a value that does not fit does.")] = Invalid.ERROR
