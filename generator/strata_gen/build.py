@@ -1,0 +1,211 @@
+"""From a rendered tree to an importable package: cached, compiled and checked."""
+
+from __future__ import annotations
+
+import shutil
+import sysconfig
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Literal
+
+from strata_gen import __version__
+from strata_gen.artifact import damage, put_in_place, read_facts, seal
+from strata_gen.cache import ArtifactCache, open_cache
+from strata_gen.errors import GeneratorError
+from strata_gen.import_check import import_check
+from strata_gen.jobs import default_jobs
+from strata_gen.key import build_key, python_abi
+from strata_gen.layout import Layout
+from strata_gen.locks import held
+from strata_gen.model.target import Backend
+from strata_gen.native_build import NativeBuild
+from strata_gen.progress import Reporter
+from strata_gen.reemit import write_reemit
+from strata_gen.resolve import Plan
+from strata_gen.toolchain import Toolchain, check_toolchain, find_toolchain
+from strata_gen.tree import Tree
+from strata_gen.views.package import PYTHON_FOLDER
+from strata_gen.write import write_tree
+
+
+@dataclass(frozen=True, slots=True)
+class BuildRequest:
+    """What to build and how. `jobs` None: as many as cores and memory allow.
+
+    `emit_command` repeats the emission: Ninja runs it when it is called by hand and an input has changed.
+    """
+
+    tree: Tree
+    layout: Layout
+    jobs: int | None = None
+    use_cache: bool = True
+    verbose: bool = False
+    emit_command: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BuildResult:
+    """What a build did. `compiled` and `sources` are paths in the tree; both are empty unless `how` is `built`."""
+
+    package: str
+    path: Path
+    key: str
+    how: Literal["built", "cached", "current"]
+    compiled: tuple[str, ...]
+    sources: tuple[str, ...]
+    seconds: float
+
+    def render(self) -> str:
+        """Return the closing line."""
+        key = f"key {self.key[:12]}"
+        match self.how:
+            case "current":
+                return f"{self.package}: up to date ({key})"
+            case "cached":
+                return f"{self.package}: from the artifact cache in {self.seconds:.1f} s ({key})"
+            case "built":
+                count = f"{len(self.compiled)} of {len(self.sources)} files compiled"
+                return f"built {self.package} in {self.seconds:.1f} s: {count} ({key})"
+
+
+def refuse_without_host_code(plan: Plan) -> None:
+    """Raise `GeneratorError` for a target that nothing can be compiled for yet, naming why for each kernel."""
+    target = plan.target
+    if target.backend is Backend.CPU:
+        return
+    refusals = [f"{kernel.name} ({kernel.refusal(target)})" for kernel in plan.specs.kernels if kernel.refusal(target)]
+    name = f"{target.backend} {target.name}"
+    why = f"refused: {'; '.join(refusals)}" if refusals else "no kernel is declared for it"
+    raise GeneratorError(
+        f"there is nothing to compile for {name}: {why}",
+        mend=f"'strata-gen emit --target {name}' writes what exists, 'strata-gen targets' shows the whole matrix",
+    )
+
+
+def require_python_headers() -> None:
+    """Raise `GeneratorError` when this interpreter's C headers are not installed."""
+    include = Path(sysconfig.get_path("include"))
+    if not (include / "Python.h").is_file():
+        raise GeneratorError(
+            "Python's C headers are missing",
+            where=str(include / "Python.h"),
+            mend="install them: Debian and Ubuntu 'apt-get install python3-dev', Fedora 'dnf install python3-devel'",
+        )
+
+
+def target_toolchain(plan: Plan, environ: Mapping[str, str]) -> Toolchain:
+    """Find the C++ compiler and check it against the target. Raises `GeneratorError`."""
+    target = plan.target
+    flags = (*target.architecture_flags, *target.flags, *(flag for level in target.levels for flag in level.flags))
+    toolchain = find_toolchain(environ, flags if any("native" in flag for flag in flags) else ())
+    check_toolchain(toolchain, target)
+    return toolchain
+
+
+def _facts(request: BuildRequest, toolchain: Toolchain, key: str, seen: Mapping[str, object]) -> dict[str, object]:
+    plan = request.tree.plan
+    return {
+        "package": plan.package,
+        "backend": str(plan.target.backend),
+        "arch": plan.target.name,
+        "key": key,
+        "generator": __version__,
+        "python_abi": python_abi(),
+        "pybind11": metadata.version("pybind11"),
+        "compiler": f"{toolchain.family} {'.'.join(map(str, toolchain.version))} {toolchain.machine}",
+        "compile_knobs": dict(plan.compile_values),
+        **seen,
+    }
+
+
+def _assemble(request: BuildRequest, module: Path) -> Path:
+    """Put the package together beside its final place; return its folder."""
+    layout, plan = request.layout, request.tree.plan
+    package = layout.root / "assemble" / plan.package
+    shutil.rmtree(package.parent, ignore_errors=True)
+    shutil.copytree(layout.tree / PYTHON_FOLDER, package, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy2(module, package / module.name)
+    return package
+
+
+class _Builder:
+    """One build of one request, with the tree's lock held."""
+
+    def __init__(
+        self, request: BuildRequest, toolchain: Toolchain, environ: Mapping[str, str], reporter: Reporter
+    ) -> None:
+        self.request, self.toolchain, self.environ, self.reporter = request, toolchain, environ, reporter
+        self.started = time.monotonic()
+        self.key = build_key(request.tree.files, toolchain)
+        self.package = request.tree.plan.package
+        self.destination = request.layout.package / self.package
+
+    def result(
+        self,
+        how: Literal["built", "cached", "current"],
+        compiled: tuple[str, ...] = (),
+        sources: tuple[str, ...] = (),
+    ) -> BuildResult:
+        seconds = time.monotonic() - self.started
+        return BuildResult(self.package, self.destination, self.key, how, compiled, sources, seconds)
+
+    def is_current(self) -> bool:
+        facts = read_facts(self.destination)
+        if facts is None or facts.get("key") != self.key:
+            return False
+        problem = damage(self.destination)
+        if problem is not None:
+            self.reporter.say(f"the built package is damaged ({problem}): replacing it")
+        return problem is None
+
+    def run(self, cache: ArtifactCache | None) -> BuildResult:
+        tree = self.request.tree
+        write_tree(self.request.layout.tree, tree.files, tree.target, tree.spec_hash)
+        if self.is_current():
+            return self.result("current")
+        if cache is None:
+            return self.compile()
+        with held(cache.lock(self.key), f"building {self.package} (key {self.key[:12]})", self.reporter):
+            stored = cache.find(self.key, self.package, self.reporter)
+            if stored is not None:
+                put_in_place(stored, self.destination)
+                return self.result("cached")
+            result = self.compile()
+            self.store(cache)
+            return result
+
+    def store(self, cache: ArtifactCache) -> None:
+        try:
+            cache.store(self.key, self.destination)
+        except OSError as problem:
+            self.reporter.say(f"not stored in the artifact cache: {problem.strerror} ({problem.filename})")
+
+    def compile(self) -> BuildResult:
+        request = self.request
+        native = NativeBuild(request.layout, self.toolchain, self.environ, self.reporter, request.verbose)
+        native.log.unlink(missing_ok=True)
+        native.configure(write_reemit(request.layout, request.emit_command, request.tree.inputs))
+        compiled = native.compile(request.jobs or default_jobs())
+        package = _assemble(request, native.module())
+        with self.reporter.step(lambda: "checking that the package imports"):
+            seen = import_check(request.tree.plan, package, native.log)
+        seal(package, _facts(request, self.toolchain, self.key, seen))
+        put_in_place(package, self.destination)
+        shutil.rmtree(package.parent, ignore_errors=True)
+        return self.result("built", compiled, native.sources())
+
+
+def build(request: BuildRequest, reporter: Reporter, environ: Mapping[str, str]) -> BuildResult:
+    """Build one package, or take it from the cache, or find that it is there already.
+
+    Raises `GeneratorError` for what the user can mend and `BuildFailure` when compiling or importing fails.
+    """
+    refuse_without_host_code(request.tree.plan)
+    toolchain = target_toolchain(request.tree.plan, environ)
+    require_python_headers()
+    cache = open_cache(environ, reporter) if request.use_cache else None
+    with held(request.layout.lock, f"building {request.tree.target}", reporter):
+        return _Builder(request, toolchain, environ, reporter).run(cache)

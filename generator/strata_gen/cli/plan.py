@@ -1,0 +1,66 @@
+"""`strata-gen plan`: what a build would do, and why."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from strata_gen.cli.target_options import Selection, counted, each, listed, target_options
+from strata_gen.foresee import Foresight, foresee
+from strata_gen.progress import Reporter
+from strata_gen.tree import Tree
+
+
+def _render(seen: Foresight) -> list[str]:
+    changes = seen.changes
+    lines = [f"{seen.target}: {seen.package}"]
+    if changes.written or changes.removed:
+        lines.append(f"files: {len(changes.new)} new, {len(changes.changed)} changed, {len(changes.removed)} removed")
+        lines += [*listed(changes.new, "+"), *listed(changes.changed, "~"), *listed(changes.removed, "-")]
+    else:
+        lines.append(f"files: {len(changes.unchanged)}, none would change")
+    lines += listed(changes.foreign, "? left alone, not ours:")
+    if seen.refusal:
+        return [*lines, f"compile: {seen.refusal}"]
+    lines.append(f"key: {seen.key[:12]} ({seen.state})")
+    lines.append(f"compile: {counted(len(seen.recompiled), 'file')}")
+    return lines + [f"  {row.source}: {', '.join(row.because)}" for row in seen.recompiled]
+
+
+@click.command()
+@target_options
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON array.")
+@click.pass_context
+def command(
+    ctx: click.Context,
+    backend: str,
+    archs: tuple[str, ...],
+    set_values: dict[str, str],
+    out: Path | None,
+    specs: tuple[Path, ...],
+    as_json: bool,
+) -> None:
+    """Show what a build of one target would do, and why. Nothing is written.
+
+    Lists the files that would change, the sources that would be compiled with the input that is the reason, and
+    whether the package is in place or in the artifact cache.
+    """
+    selection = Selection(backend, archs, set_values, out, specs)
+    reporter = Reporter(sys.stderr)
+    rows: list[Foresight] = []
+
+    def look(_arch: str, tree: Tree) -> None:
+        seen = foresee(tree, selection.layout(tree), os.environ, reporter)
+        rows.append(seen)
+        if not as_json:
+            click.echo("\n".join(_render(seen)))
+
+    status = each(selection, look)
+    if as_json:
+        click.echo(json.dumps([asdict(row) for row in rows], indent=2))
+    ctx.exit(status)

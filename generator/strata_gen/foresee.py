@@ -1,0 +1,103 @@
+"""What a build would do, found out without writing anything."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from strata_gen.artifact import damage, read_facts
+from strata_gen.build import refuse_without_host_code, target_toolchain
+from strata_gen.cache import ArtifactCache, cache_root
+from strata_gen.errors import GeneratorError
+from strata_gen.key import build_key
+from strata_gen.layout import Layout
+from strata_gen.native_build import NativeBuild
+from strata_gen.progress import Reporter
+from strata_gen.tools import find_tool
+from strata_gen.tree import Tree
+from strata_gen.views.package import is_native_source
+from strata_gen.write import TreeChanges, compare_tree
+
+_DEPS_OF = re.compile(r"^CMakeFiles/[^/]+\.dir/(\S+)\.o: #deps")
+
+
+@dataclass(frozen=True, slots=True)
+class Recompile:
+    """One source that would be compiled, and the inputs that are the reason."""
+
+    source: str
+    because: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Foresight:
+    """What a build would do. `key` is empty and `refusal` says why when nothing can be compiled for the target."""
+
+    target: str
+    package: str
+    changes: TreeChanges
+    key: str
+    state: str
+    recompiled: tuple[Recompile, ...]
+    refusal: str
+
+
+def _dependencies(cmake: Path, tree: Path) -> dict[str, frozenset[str]]:
+    """Return, for each source compiled before, the files of the tree that its object depends on."""
+    done = subprocess.run(
+        [find_tool("ninja"), "-C", str(cmake), "-t", "deps"], capture_output=True, text=True, check=False
+    )
+    found: dict[str, set[str]] = {}
+    current: set[str] = set()
+    for line in done.stdout.splitlines():
+        if match := _DEPS_OF.match(line):
+            current = found.setdefault(match[1], set())
+        elif line.startswith("    ") and Path(line.strip()).is_relative_to(tree):
+            current.add(Path(line.strip()).relative_to(tree).as_posix())
+    return {source: frozenset(paths) for source, paths in found.items()}
+
+
+def _recompiled(tree: Tree, native: NativeBuild, changes: TreeChanges, *, has_reemit: bool) -> tuple[Recompile, ...]:
+    layout = native.layout
+    sources = [file.path for file in tree.files if is_native_source(file.path)]
+    stale = native.stale_reason(layout.root / "reemit.cmake" if has_reemit else None)
+    if stale is not None:
+        return tuple(Recompile(source, (stale,)) for source in sources)
+    known = _dependencies(layout.cmake, layout.tree)
+    written = set(changes.written)
+    rows = []
+    for source in sources:
+        because = sorted(written & known[source]) if source in known else ["not compiled before"]
+        rows += [Recompile(source, tuple(because))] if because else []
+    return tuple(rows)
+
+
+def _state(package: Path, name: str, key: str, environ: Mapping[str, str]) -> str:
+    facts = read_facts(package)
+    if facts is not None and facts.get("key") == key and damage(package) is None:
+        return "up to date"
+    stored = ArtifactCache(cache_root(environ)).artifacts / key / name
+    return "cached" if stored.is_dir() and damage(stored) is None else "to build"
+
+
+def foresee(tree: Tree, layout: Layout, environ: Mapping[str, str], reporter: Reporter) -> Foresight:
+    """Say what `build` would write and compile, and why. Writes nothing.
+
+    Raises `GeneratorError` when the compiler cannot be used.
+    """
+    changes = compare_tree(layout.tree, tree.files)
+    package = tree.plan.package
+    try:
+        refuse_without_host_code(tree.plan)
+    except GeneratorError as problem:
+        return Foresight(tree.target, package, changes, "", "refused", (), problem.what)
+    toolchain = target_toolchain(tree.plan, environ)
+    key = build_key(tree.files, toolchain)
+    state = _state(layout.package / package, package, key, environ)
+    native = NativeBuild(layout, toolchain, environ, reporter)
+    has_reemit = (layout.root / "reemit.cmake").is_file()
+    recompiled = _recompiled(tree, native, changes, has_reemit=has_reemit) if state == "to build" else ()
+    return Foresight(tree.target, package, changes, key, state, recompiled, "")

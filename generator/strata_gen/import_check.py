@@ -1,0 +1,50 @@
+"""The last step of a build: the new package is imported by a fresh interpreter before anyone else can."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from strata_gen.failures import BuildFailure, hint_for
+from strata_gen.layout import shown
+from strata_gen.paths import runtime_root
+from strata_gen.resolve import Plan
+
+_SCRIPT = """
+import importlib, json, pathlib, sys
+name, folder, runtime = sys.argv[1:]
+sys.path[:0] = [folder, runtime]
+package = importlib.import_module(name)
+for path in sorted(pathlib.Path(package.__file__).parent.glob("*.py")):
+    importlib.import_module(name if path.stem == "__init__" else f"{name}.{path.stem}")
+native = importlib.import_module(name + "._native")
+print(json.dumps({"abi_version": native.ABI_VERSION, "isa": native.ISA}))
+"""
+
+
+def import_check(plan: Plan, package: Path, log: Path) -> dict[str, object]:
+    """Import every module of a package in a subprocess; return what the native one says of itself.
+
+    Returns `abi_version` and the `isa` that it chose on this machine. Raises `BuildFailure`.
+    """
+    command = [sys.executable, "-c", _SCRIPT, plan.package, str(package.parent), str(runtime_root())]
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+    if done.returncode == 0:
+        seen: dict[str, object] = json.loads(done.stdout.splitlines()[-1])
+        return seen
+    with log.open("a", encoding="utf-8") as stream:
+        stream.write(f"$ {shlex.join(command)}\n{done.stdout}{done.stderr}")
+    output = done.stderr.splitlines()
+    if done.returncode < 0:
+        output.append(f"ended by {signal.Signals(-done.returncode).name}")
+    line = next((line for line in reversed(output) if line.strip()), "no output")
+    raise BuildFailure(
+        f"{plan.package} was compiled but cannot be imported: {line}",
+        hint=hint_for(output),
+        rerun=f"PYTHONPATH={shlex.quote(str(package.parent))} {sys.executable} -c 'import {plan.package}._native'",
+        log=Path(shown(log)),
+    )

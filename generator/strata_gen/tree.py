@@ -1,0 +1,98 @@
+"""The whole emitted tree of one plan: what the slices render, the hand-written native code, the build's own files."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+from strata_gen.emitter import GeneratedFile
+from strata_gen.errors import GeneratorError
+from strata_gen.kinds import KINDS
+from strata_gen.paths import project_root, templates_root
+from strata_gen.render import EMITTER_MODULES, render, render_tree
+from strata_gen.resolve import Plan
+from strata_gen.specs import spec_files
+from strata_gen.views import package
+
+CPU_ONLY_FOLDERS = ("runtime/include", "runtime/src", "tests/native")
+_SOURCE_SUFFIXES = (".h", ".hpp", ".cpp", ".inc")
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """Everything that one plan emits, and where it came from.
+
+    `inputs` are the absolute paths of all that the text depends on: specs, templates, generator modules, hand-written
+    sources, and the folders that a new one of them would appear in.
+    """
+
+    plan: Plan
+    files: tuple[GeneratedFile, ...]
+    spec_hash: str
+    inputs: tuple[Path, ...]
+
+    @property
+    def target(self) -> str:
+        """The target as a user types it, e.g. `cpu native`."""
+        return f"{self.plan.target.backend} {self.plan.target.name}"
+
+    def text(self, path: str) -> str:
+        """Text of one file of the tree."""
+        return next(file.text for file in self.files if file.path == path)
+
+
+def _handwritten_paths(project: Path) -> Iterator[Path]:
+    yield project / "CMakeLists.txt"
+    for folder in CPU_ONLY_FOLDERS:
+        found = (path for path in (project / folder).rglob("*") if path.suffix in _SOURCE_SUFFIXES)
+        yield from sorted(path for path in found if path.is_file())
+
+
+def handwritten_files(project: Path) -> tuple[GeneratedFile, ...]:
+    """Return copies of the native sources that no spec changes, under the same paths as in the project."""
+    copies = []
+    for path in _handwritten_paths(project):
+        name = path.relative_to(project).as_posix()
+        try:
+            copies.append(GeneratedFile(name, path.read_text(encoding="utf-8"), (), origin=name))
+        except (OSError, UnicodeDecodeError) as problem:
+            raise GeneratorError(f"cannot read a native source: {problem}", where=str(path)) from problem
+    return tuple(copies)
+
+
+def hash_specs(roots: Sequence[Path]) -> str:
+    """Return the hex SHA-256 over the names (relative to their root) and bytes of all spec files."""
+    digest = hashlib.sha256()
+    for root in roots:
+        for path in (path for kind in KINDS for path in spec_files(root, kind)):
+            data = path.read_bytes()
+            digest.update(f"{path.relative_to(root).as_posix()}\0{len(data)}\0".encode() + data)
+    return digest.hexdigest()
+
+
+def _inputs(project: Path, roots: Sequence[Path]) -> tuple[Path, ...]:
+    specs = [path for root in roots for kind in KINDS for path in (root / kind.folder, *spec_files(root, kind))]
+    templates = [templates_root(), *templates_root().rglob("*.j2")]
+    modules = Path(__file__).resolve().parent.rglob("*.py")
+    return tuple(sorted({*specs, *templates, *modules, *_handwritten_paths(project)}))
+
+
+def make_tree(
+    plan: Plan,
+    roots: Sequence[Path],
+    *,
+    project: Path | None = None,
+    modules: tuple[ModuleType, ...] = EMITTER_MODULES,
+) -> Tree:
+    """Render the complete tree of `plan`, whose specs were read from `roots`.
+
+    `project` and `modules` replace the hand-written sources and the slices, for builds of something smaller.
+    """
+    root = project or project_root()
+    files = (*render_tree(plan, modules), *handwritten_files(root))
+    files += render(plan, package.emitters([file.path for file in files]))
+    ordered = tuple(sorted(files, key=lambda file: file.path))
+    return Tree(plan, ordered, hash_specs(roots), _inputs(root, roots))
