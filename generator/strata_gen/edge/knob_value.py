@@ -39,7 +39,7 @@ class ValueReader:
         return value if isinstance(value, int | float) else None
 
     def range(self, given: Mapping[str, Any] | None) -> Range:
-        """Return the range; no bounds when there is none. Bounds that contradict one another are reported."""
+        """Return the range; no bounds when there is none, or when it was reported to be wrong."""
         if given is None:
             return Range()
         if self.kind not in NUMERIC:
@@ -47,6 +47,8 @@ class ValueReader:
             self._error("K024", f"a knob of type {self.kind} has no range", span, "only numbers have one")
             return Range()
         bounds = {key: self._bound(key, raw) for key, raw in given.items() if raw is not None}
+        if None in bounds.values():
+            return Range()
         limits = Range(
             minimum=bounds.get("min"),
             maximum=bounds.get("max"),
@@ -57,9 +59,10 @@ class ValueReader:
         for exclusive, inclusive in (("above", "min"), ("below", "max")):
             if exclusive in bounds and inclusive in bounds:
                 self._error("K024", f"'{inclusive}' and '{exclusive}' bound the same end", self._at("range", exclusive))
-                return limits
+                return Range()
         if self._is_empty(limits):
             self._error("K024", "no value is in the range", self._at("range"))
+            return Range()
         return limits
 
     def _is_empty(self, limits: Range) -> bool:

@@ -116,6 +116,8 @@ def _without_union_noise(problems: Sequence[_Problem]) -> Iterator[_Problem]:
         )
         if problem is members[0] and not matched:
             words = dict.fromkeys(_TYPE_WORDS[member.type] for member in members)
+            if "a number" in words:
+                words.pop("a whole number", None)
             yield _Problem("union", problem.path, problem.rest, {"words": " or ".join(words)}, problem.message)
 
 
@@ -172,20 +174,30 @@ class _Reporter:
     def report(self, problems: Sequence[_Problem]) -> None:
         meant = self.unknown_key_meant(problems)
         misspelt = {(path[:-1], key) for path, key in meant.items()}
+        missing: dict[DataPath, list[str]] = {}
         for problem in problems:
-            # A misspelt obligatory key is one mistake, not two.
-            if problem.type != "missing" or (problem.path, problem.key) not in misspelt:
+            if problem.type != "missing":
                 self.one(problem, meant.get(problem.path, ""))
+            # A misspelt obligatory key is one mistake, not two.
+            elif (problem.path, problem.key) not in misspelt:
+                missing.setdefault(problem.path, []).append(problem.key)
+        for path, keys in missing.items():
+            quoted = ", ".join(f"'{key}'" for key in keys)
+            message = f"missing key{'s' if len(keys) > 1 else ''} {quoted}{self.inside(path)}"
+            self.sink.error(f"{self.prefix}{MISSING}", message, self.document.key_at(*path))
 
     def one(self, problem: _Problem, meant: str) -> None:
         path = problem.path
         span, label = self.document.at(*path), ""
-        subject, inside = self.place(path), self.inside(path[:-1]) if path else ""
+        # What the subject names already is not said again.
+        outer = path
+        while outer and isinstance(outer[-1], int):
+            outer = outer[:-1]
+        subject, inside = self.place(path), self.inside(outer[:-1]) if path else ""
         given = self.document.get(*path)
-        if problem.type == "missing":
-            span = self.document.key_at(*path)
-            message = f"missing key '{problem.key}'{self.inside(path)}"
-        elif problem.type == "extra_forbidden":
+        is_word = isinstance(given, str | int | float) and not isinstance(given, bool)
+        shown = f"'{given}'" if is_word else _YAML_WORDS.get(type(given), "something else")
+        if problem.type == "extra_forbidden":
             span, label = self.document.key_at(*path), f"did you mean '{meant}'?" if meant else ""
             message = f"unknown key '{problem.key}'{inside}"
         elif problem.number == TYPE or problem.type == "union":
@@ -193,11 +205,12 @@ class _Reporter:
             message = f"{subject} must be {wanted}, not {_YAML_WORDS.get(type(given), 'something else')}{inside}"
             if problem.type == "bool_type" and str(given).lower() in _BOOLISH:
                 label = "only true and false are booleans"
+            elif problem.type == "string_type" and isinstance(given, bool):
+                label = "put it in quotes if it is text"
         elif problem.number == CHOICE:
             choices = re.findall(r"'([^']*)'", problem.context["expected"])
-            shown = str(given).lower() if isinstance(given, bool) else given
-            message = f"{subject} is '{shown}', which is not one of {', '.join(choices)}{inside}"
-            label = did_you_mean(str(shown), choices)
+            message = f"{subject} must be one of {', '.join(choices)}, not {shown}{inside}"
+            label = did_you_mean(str(given), choices)
         elif problem.number == LIMIT:
             message = f"{subject} {_LIMIT_WORDS[problem.type](problem.context)}{inside}"
         else:
