@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from strata_gen.diagnostics import Note, Sink, Span, did_you_mean
+from strata_gen.diagnostics import Note, Sink, did_you_mean
 from strata_gen.edge.target_edge import (
     CompilerEdge,
     LevelEdge,
@@ -92,16 +92,15 @@ class _Converter:
 
     # --- sources and numbers
 
-    def source(self, key: str, path: DataPath) -> Source | None:
-        if key in self.edge.sources:
-            found = self.edge.sources[key]
-            return Source(key, found.title, found.section)
-        self.error("020", f"unknown source '{key}'", (*path, "source"), did_you_mean(key, self.edge.sources))
-        return None
+    def source(self, key: str, path: DataPath) -> Source:
+        found = self.edge.sources.get(key)
+        if found is None:
+            self.error("020", f"unknown source '{key}'", (*path, "source"), did_you_mean(key, self.edge.sources))
+            return Source(key, "", "")
+        return Source(key, found.title, found.section)
 
     def note_source(self, fact: str, key: str, path: DataPath) -> None:
-        if (source := self.source(key, path)) is not None:
-            self.facts.append((fact, source))
+        self.facts.append((fact, self.source(key, path)))
 
     def number(self, lineage: _Lineage, key: str) -> int | None:
         found = lineage.nearest(key)
@@ -176,9 +175,16 @@ class _Converter:
         return found
 
     def level(self, edge: LevelEdge, cpu_flags: tuple[str, ...], path: DataPath) -> CpuLevel:
-        self.source(edge.source, path)
-        self.source(edge.vector_bytes.source, (*path, "vector_bytes"))
-        return CpuLevel(edge.name, edge.isa, tuple(edge.flags), cpu_flags, edge.vector_bytes.value, edge.dot)
+        return CpuLevel(
+            name=edge.name,
+            isa=edge.isa,
+            flags=tuple(edge.flags),
+            cpu_flags=cpu_flags,
+            vector_bytes=edge.vector_bytes.value,
+            vector_source=self.source(edge.vector_bytes.source, (*path, "vector_bytes")),
+            dot=edge.dot,
+            source=self.source(edge.source, path),
+        )
 
     def levels_of(self, lineage: _Lineage, levels: dict[str, CpuLevel]) -> tuple[CpuLevel, ...]:
         found = lineage.nearest("levels")
@@ -239,14 +245,11 @@ class _Converter:
 
     def knob_defaults(self, lineage: _Lineage) -> tuple[KnobDefault, ...]:
         found = {
-            name: KnobDefault(name, value, self.span_of(index, name))
+            name: KnobDefault(name, value, self.document.key_at("targets", index, "knobs", name))
             for index, edge in lineage.chain
             for name, value in edge.knobs.items()
         }
         return tuple(found[name] for name in sorted(found))
-
-    def span_of(self, index: int, knob: str) -> Span:
-        return self.document.key_at("targets", index, "knobs", knob)
 
     def file(self) -> tuple[Target, ...]:
         by_name: dict[str, int] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -20,14 +21,26 @@ class Backend(StrEnum):
 class Feature(StrEnum):
     """What some targets have and others lack. The list is closed: a kernel asks for these names only."""
 
-    ASYNC_COPY = "async_copy"  # copies from global to shared memory that pass no register
-    BULK_COPY = "bulk_copy"  # copies of whole tiles by a copy engine inside the multiprocessor
-    CLUSTERS = "clusters"  # blocks that are scheduled together and read one another's shared memory
-    BF16 = "bf16"  # arithmetic or dot products on bfloat16
-    FP8 = "fp8"  # matrix instructions or conversions on 8-bit floats
-    AMX = "amx"  # tile registers of a CPU
-    UNIFIED_MEMORY = "unified_memory"  # device and host share one physical memory
-    STREAM_WAIT = "stream_wait"  # waiting on a memory word works as a node of a captured graph
+    ASYNC_COPY = "async_copy"
+    BULK_COPY = "bulk_copy"
+    CLUSTERS = "clusters"
+    BF16 = "bf16"
+    FP8 = "fp8"
+    AMX = "amx"
+    UNIFIED_MEMORY = "unified_memory"
+    STREAM_WAIT = "stream_wait"
+
+
+FEATURE_HELP: Mapping[Feature, str] = {
+    Feature.ASYNC_COPY: "copies from global to shared memory that pass no register",
+    Feature.BULK_COPY: "copies of whole tiles by an engine of the multiprocessor",
+    Feature.CLUSTERS: "blocks that are scheduled together and read one another's shared memory",
+    Feature.BF16: "matrix or dot instructions on bfloat16",
+    Feature.FP8: "matrix instructions on 8-bit floats",
+    Feature.AMX: "tile registers of a CPU",
+    Feature.UNIFIED_MEMORY: "device and host share one physical memory",
+    Feature.STREAM_WAIT: "waiting on a memory word works as a node of a captured graph",
+}
 
 
 class DotInstruction(StrEnum):
@@ -103,7 +116,10 @@ class DeniedRange:
 
 @dataclass(frozen=True, slots=True)
 class Compiler:
-    """A compiler that can build a target: releases from `minimum` to `maximum` (included; None: no limit)."""
+    """A compiler that can build a target: releases from `minimum` to `maximum` (included; None: no limit).
+
+    Versions are what the compiler itself says: nvcc's own (`V13.2.78`), not that of the CUDA Toolkit it came with.
+    """
 
     family: CompilerFamily
     minimum: Version
@@ -132,6 +148,7 @@ class CpuLevel:
 
     `isa` is the C++ namespace of its micro-kernels, `flags` what the compiler needs, `cpu_flags` every name in
     /proc/cpuinfo that a CPU must show to run them, `vector_bytes` the width of its widest vector register.
+    `source` is where `cpu_flags` were read.
     """
 
     name: str
@@ -139,7 +156,9 @@ class CpuLevel:
     flags: tuple[str, ...]
     cpu_flags: tuple[str, ...]
     vector_bytes: int
+    vector_source: Source
     dot: DotInstruction
+    source: Source
 
 
 @dataclass(frozen=True, slots=True)
