@@ -48,8 +48,7 @@ std::int64_t parse_duration(std::string_view name, std::string_view text, const 
 /// Returns the index of the choice.
 std::size_t parse_choice(std::string_view name, std::string_view text, Choices choices);
 std::string parse_text(std::string_view name, std::string_view text);
-/// Any item is allowed when there are no choices.
-std::vector<std::string> parse_list(std::string_view name, std::string_view text, Choices choices);
+std::vector<std::string> parse_list(std::string_view name, std::string_view text);
 
 // Canonical texts: parsing one gives the value again.
 std::string show_bool(bool value);
