@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from strata_gen.diagnostics import did_you_mean
@@ -30,7 +30,12 @@ class Plan:
     @property
     def package(self) -> str:
         """Import name of the kernels package, e.g. `strata_kernels_cpu_native`."""
-        return f"strata_kernels_{self.target.backend}_{self.target.package_suffix}"
+        return package_name(self.target)
+
+
+def package_name(target: Target) -> str:
+    """Return the import name of a target's kernels package."""
+    return f"strata_kernels_{target.backend}_{target.package_suffix}"
 
 
 def natural_key(name: str) -> tuple[tuple[int, str], ...]:
@@ -38,9 +43,14 @@ def natural_key(name: str) -> tuple[tuple[int, str], ...]:
     return tuple((int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name) if part)
 
 
-def targets_in_order(targets: Sequence[Target]) -> tuple[Target, ...]:
-    """Return targets by backend (cpu, cuda, hip), then by name with its numbers compared as numbers."""
-    return tuple(sorted(targets, key=lambda target: (target.backend, natural_key(target.name))))
+def targets_in_order(targets: Iterable[Target]) -> tuple[Target, ...]:
+    """Return targets by backend (cpu, cuda, hip), then CPUs weakest first and GPUs by the number in their name."""
+
+    def key(target: Target) -> tuple[object, ...]:
+        strength = len(target.levels[0].cpu_flags) if target.levels else 0
+        return target.backend, target.native, strength, natural_key(target.name)
+
+    return tuple(sorted(targets, key=key))
 
 
 def _find_backend(name: str) -> Backend:
@@ -74,7 +84,7 @@ def _unknown_target(specs: SpecSet, backend: Backend, name: str, known: Mapping[
             right = f"--target {other.backend} {other.name}"
             return GeneratorError(f"{name} is a {other.backend} target, not a {backend} one", where=where, mend=right)
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
-    names = ", ".join(target.name for target in targets_in_order(list(dict.fromkeys(known.values()))))
+    names = ", ".join(target.name for target in targets_in_order(dict.fromkeys(known.values())))
     return GeneratorError(
         f"unknown {backend} target '{name}'" + (f": the nearest is {known[near[0]].name}" if near else ""),
         where=where,

@@ -85,7 +85,7 @@ def _shape(shape: MatrixShape) -> str:
 
 
 def _level(level: CpuLevel) -> str:
-    return f'{{"{level.name}", "{level.isa}", {level.vector_bytes}, "{" ".join(level.cpu_flags)}"}}'
+    return f'{{"{level.name}", "{level.isa}", {level.vector_bytes}, Dot::k{_camel(level.dot)}}}'
 
 
 def target_view(target: Target) -> TargetView:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from strata_gen.model.target import (
     FEATURE_HELP,
@@ -15,6 +16,7 @@ from strata_gen.model.target import (
     Target,
     show_version,
 )
+from strata_gen.resolve import package_name
 
 PAGE_TEMPLATE = "targets.md.j2"
 
@@ -28,6 +30,8 @@ _NUMBERS = (
     ("a thread", "registers_per_thread"),
 )
 _UNKNOWN = "-"
+
+_Key = TypeVar("_Key", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +66,7 @@ class BackendSection:
     columns: tuple[str, ...]
     targets: tuple[TargetRow, ...]
     levels: tuple[LevelRow, ...]
+    matrix: tuple[str, ...]
     compilers: tuple[str, ...]
 
 
@@ -94,6 +99,23 @@ def _code(words: Sequence[object]) -> str:
     return ", ".join(f"`{word}`" for word in words) or _UNKNOWN
 
 
+def _names(targets: Sequence[Target]) -> str:
+    return _code([target.name for target in targets])
+
+
+def _grouped(pairs: Iterable[tuple[_Key, Target]]) -> Iterator[tuple[_Key, list[Target]]]:
+    """Yield each distinct first item with the targets that come with it."""
+    groups: dict[_Key, list[Target]] = {}
+    for key, target in pairs:
+        groups.setdefault(key, []).append(target)
+    yield from groups.items()
+
+
+def _limits(compiler: Compiler) -> str:
+    since = f"`{compiler.family}` {show_version(compiler.minimum)}"
+    return f"{since} or newer" if compiler.maximum is None else f"{since} to {show_version(compiler.maximum)}"
+
+
 def _sources_of(target: Target) -> Iterator[Source]:
     yield from (source for _, source in target.facts)
     for level in target.levels:
@@ -116,21 +138,18 @@ class _Page:
         value = getattr(target, key)
         return _UNKNOWN if value is None else self.cited(value, dict(target.facts)[key])
 
-    def matrix(self, target: Target) -> str:
-        return self.cited(_code(target.matrix), dict(target.facts)["matrix"]) if target.matrix else _UNKNOWN
-
     def row(self, target: Target) -> TargetRow:
         words = [_UNKNOWN if target.dot is DotInstruction.NONE else f"`{target.dot}`", _code(target.features)]
         if target.backend is Backend.CPU:
             facts = [*words, _code([level.name for level in target.levels])]
         else:
             numbers = [self.fact(target, key) for _, key in _NUMBERS]
-            facts = [*numbers, *words, f"`{target.mapped_stores}`", self.matrix(target)]
+            facts = [*numbers, *words, f"`{target.mapped_stores}`"]
         return TargetRow(
             name=target.name,
             help=target.help,
             aliases=_code(target.aliases),
-            package=f"strata-kernels-{target.backend}-{target.package_suffix}",
+            package=package_name(target),
             runs_on=_code(target.runs_on[1:]),
             facts=tuple(facts),
         )
@@ -151,33 +170,28 @@ class _Page:
             needs=self.cited(_code(added), level.source),
         )
 
-    def compiler(self, compiler: Compiler, targets: Sequence[Target]) -> Iterator[str]:
-        facts = {key: source for target in targets for key, source in target.facts}
-        limits = f"`{compiler.family}` {show_version(compiler.minimum)} or newer"
-        key = f"{compiler.family} minimum"
-        if compiler.maximum is not None:
-            limits = f"`{compiler.family}` {show_version(compiler.minimum)} to {show_version(compiler.maximum)}"
-        yield self.cited(f"{', '.join(f'`{target.name}`' for target in targets)}: {limits}", facts[key])
-        for denied in compiler.denied:
-            refused = f"{show_version(denied.first)} to {show_version(denied.last)} refused: {denied.reason}"
-            yield self.cited(f"{', '.join(f'`{target.name}`' for target in targets)}: {refused}", facts["denied"])
+    def matrix(self, targets: Sequence[Target]) -> Iterator[str]:
+        for shapes, using in _grouped((target.matrix, target) for target in targets if target.matrix):
+            yield self.cited(f"{_names(using)}: {_code(shapes)}", dict(using[0].facts)["matrix"])
 
     def compilers(self, targets: Sequence[Target]) -> Iterator[str]:
-        users: dict[Compiler, list[Target]] = {}
-        for target in targets:
-            for compiler in target.compilers:
-                users.setdefault(compiler, []).append(target)
-        for compiler, using in users.items():
-            yield from self.compiler(compiler, using)
+        pairs = [(compiler, target) for target in targets for compiler in target.compilers]
+        for limits, using in _grouped((replace(compiler, denied=()), target) for compiler, target in pairs):
+            source = dict(using[0].facts)[f"{limits.family} minimum"]
+            yield self.cited(f"{_names(using)}: {_limits(limits)}", source)
+        for denied, using in _grouped((denied, target) for compiler, target in pairs for denied in compiler.denied):
+            refused = f"{show_version(denied.first)} to {show_version(denied.last)} refused: {denied.reason}"
+            yield self.cited(f"{_names(using)}: {refused}", dict(using[0].facts)["denied"])
 
     def section(self, backend: Backend) -> BackendSection:
         targets = [target for target in self.targets if target.backend is backend]
-        gpu = (*(title for title, _ in _NUMBERS), "8-bit dot", "features", "mapped stores", "matrix instructions")
+        gpu = (*(title for title, _ in _NUMBERS), "8-bit dot", "features", "mapped stores")
         return BackendSection(
             title=_TITLES[backend],
             columns=("8-bit dot", "features", "levels") if backend is Backend.CPU else gpu,
             targets=tuple(map(self.row, targets)),
             levels=self.levels(targets) if backend is Backend.CPU else (),
+            matrix=tuple(self.matrix(targets)),
             compilers=tuple(self.compilers(targets)),
         )
 
