@@ -136,8 +136,8 @@ class _Converter:
     def __init__(self, edge: KnobEdge, path: DataPath, document: Document, sink: Sink) -> None:
         self.edge, self.path, self.document, self.sink = edge, path, document, sink
 
-    def error(self, number: str, message: str, *path: str | int, hint: str = "") -> None:
-        self.sink.error(f"K{number}", message, self.document.at(*self.path, *path), hint)
+    def error(self, code: str, message: str, *path: str | int, hint: str = "") -> None:
+        self.sink.error(code, message, self.document.at(*self.path, *path), hint)
 
     def condition(self, text: str, *path: str | int) -> Expr:
         try:
@@ -164,15 +164,15 @@ class _Converter:
     def check_words(self) -> None:
         edge = self.edge
         if problem := _name_problem(edge.name):
-            self.error("020", problem, "name")
+            self.error("K020", problem, "name")
         if problem := _help_problem(edge.help):
-            self.error("021", f"{problem} in knob '{edge.name}'", "help")
+            self.error("K021", f"{problem} in knob '{edge.name}'", "help")
         if edge.affects is Affects.COMPILE:
             if edge.type not in (KnobType.BOOL, KnobType.INT, KnobType.ENUM):
                 hint = "a value in a build key is a bool, an int or an enum"
-                self.error("025", f"knob '{edge.name}' affects compile and is of type {edge.type}", "type", hint=hint)
+                self.error("K025", f"knob '{edge.name}' affects compile and is of type {edge.type}", "type", hint=hint)
             if edge.default is None:
-                self.error("025", f"knob '{edge.name}' affects compile and has no default", "default")
+                self.error("K025", f"knob '{edge.name}' affects compile and has no default", "default")
 
     def knob(self) -> Knob:
         edge = self.edge

@@ -112,7 +112,7 @@ def _check_cycles(knobs: Sequence[Knob], sink: Sink) -> None:
 
 def check_knobs(specs: SpecSet, sink: Sink) -> None:
     """Report knobs whose names clash, relations that do not type-check, and cycles among relations."""
-    by_name = {knob.name: knob for knob in specs.knobs}
+    by_name = {knob.name: knob for knob in reversed(specs.knobs)}  # of two with one name, the first
     _check_names(specs.knobs, sink)
     for knob in specs.knobs:
         for relation in relations_of(knob):

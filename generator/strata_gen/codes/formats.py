@@ -1,0 +1,7 @@
+"""Codes of weight formats."""
+
+from __future__ import annotations
+
+from strata_gen.codes.explanation import Explanation
+
+CODES: tuple[Explanation, ...] = ()
