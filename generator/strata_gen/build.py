@@ -208,4 +208,11 @@ def build(request: BuildRequest, reporter: Reporter, environ: Mapping[str, str])
     require_python_headers()
     cache = open_cache(environ, reporter) if request.use_cache else None
     with held(request.layout.lock, f"building {request.tree.target}", reporter):
-        return _Builder(request, toolchain, environ, reporter).run(cache)
+        try:
+            return _Builder(request, toolchain, environ, reporter).run(cache)
+        except OSError as problem:
+            raise GeneratorError(
+                f"cannot write the package: {problem.strerror}",
+                where=str(problem.filename or request.layout.root),
+                mend="free some space, or name a folder that you may write to with --out DIR",
+            ) from problem

@@ -33,7 +33,8 @@ class Emitter:
     `sources(plan)` names the spec files that the output depends on, for the banner and manifest.
 
     Where a file goes decides what is done with it: `include/` is on the include path, `src/*.cpp` is compiled,
-    `src/levels/<isa>/*.cpp` is compiled with the flags of the level of that `isa`, `python/` becomes the package's content.
+    `src/levels/<isa>/*.cpp` is compiled with the flags of the level of that `isa`, `python/` becomes the package's
+    content.
     """
 
     template: str

@@ -61,7 +61,9 @@ _KINDS = (
     _kind(r"Permission denied|Read-only file system", "a folder cannot be written: build with --out DIR"),
 )
 
-_ERROR = re.compile(r"\b(fatal )?error\b:?|\bundefined reference\b|Killed|No space left|multiple definition", re.I)
+_ERROR = re.compile(
+    r"\b(fatal )?error\b:?|\bundefined reference\b|Killed|No space left|multiple definition", re.IGNORECASE
+)
 _SUMMARY = re.compile(r"^(collect2|clang(\+\+)?: error: linker|ninja:|compilation terminated|make)|ld returned \d")
 
 

@@ -18,7 +18,7 @@ from strata_gen.native_build import NativeBuild
 from strata_gen.progress import Reporter
 from strata_gen.tools import find_tool
 from strata_gen.tree import Tree
-from strata_gen.views.package import is_native_source
+from strata_gen.views.package import SOURCES, is_native_source, level_of
 from strata_gen.write import TreeChanges, compare_tree
 
 _DEPS_OF = re.compile(r"^CMakeFiles/[^/]+\.dir/(\S+)\.o: #deps")
@@ -60,17 +60,31 @@ def _dependencies(cmake: Path, tree: Path) -> dict[str, frozenset[str]]:
     return {source: frozenset(paths) for source, paths in found.items()}
 
 
-def _recompiled(tree: Tree, native: NativeBuild, changes: TreeChanges, *, has_reemit: bool) -> tuple[Recompile, ...]:
+def _flags(sources_cmake: str) -> dict[str, str]:
+    """Return the flags in a text of `sources.cmake`, by level; those of all levels under an empty name."""
+    rows = re.findall(r"^set\(STRATA_(?:COMMON_FLAGS|FLAGS_(\w+)) (.*)\)$", sources_cmake, re.MULTILINE)
+    return dict(rows)
+
+
+def _changed_flags(tree: Tree, layout: Layout) -> frozenset[str]:
+    """Return the levels whose flags differ from those in the tree on disk."""
+    before = _flags((layout.tree / SOURCES).read_text(encoding="utf-8"))
+    return frozenset(level for level, flags in _flags(tree.text(SOURCES)).items() if before.get(level) != flags)
+
+
+def _recompiled(tree: Tree, native: NativeBuild, changes: TreeChanges) -> tuple[Recompile, ...]:
     layout = native.layout
     sources = [file.path for file in tree.files if is_native_source(file.path)]
-    stale = native.stale_reason(layout.root / "reemit.cmake" if has_reemit else None)
+    stale = native.stale_reason()
     if stale is not None:
         return tuple(Recompile(source, (stale,)) for source in sources)
     known = _dependencies(layout.cmake, layout.tree)
-    written = set(changes.written)
+    written, levels = set(changes.written), _changed_flags(tree, layout)
     rows = []
     for source in sources:
         because = sorted(written & known[source]) if source in known else ["not compiled before"]
+        because += ["its flags changed"] if (level_of(source) or "") in levels else []
+        because += ["CMakeLists.txt"] if "CMakeLists.txt" in written else []
         rows += [Recompile(source, tuple(because))] if because else []
     return tuple(rows)
 
@@ -98,6 +112,5 @@ def foresee(tree: Tree, layout: Layout, environ: Mapping[str, str], reporter: Re
     key = build_key(tree.files, toolchain)
     state = _state(layout.package / package, package, key, environ)
     native = NativeBuild(layout, toolchain, environ, reporter)
-    has_reemit = (layout.root / "reemit.cmake").is_file()
-    recompiled = _recompiled(tree, native, changes, has_reemit=has_reemit) if state == "to build" else ()
+    recompiled = _recompiled(tree, native, changes) if state == "to build" else ()
     return Foresight(tree.target, package, changes, key, state, recompiled, "")

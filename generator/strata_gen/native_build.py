@@ -11,9 +11,10 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
+from typing import IO
 
 import pybind11
 
@@ -31,7 +32,7 @@ _PROGRESS = re.compile(r"^\[(\d+)/(\d+)\] (.*)$")
 _OBJECT = re.compile(r"(?:Building CXX object |-o )CMakeFiles/[^/]+\.dir/(\S+)\.o(?: -c|$)")
 
 
-def _lines(process: subprocess.Popen[str], log: TextIO) -> Iterator[str]:
+def _lines(process: subprocess.Popen[str], log: IO[str]) -> Iterator[str]:
     assert process.stdout is not None
     for line in process.stdout:
         log.write(line)
@@ -53,7 +54,7 @@ class NativeBuild:
         """The file with everything that CMake, Ninja and the compilers said."""
         return self.layout.logs / "build.log"
 
-    def _configure_command(self, reemit: Path | None) -> list[str]:
+    def _configure_command(self) -> list[str]:
         tool, python = self.toolchain, sys.executable
         settings = {
             "CMAKE_MAKE_PROGRAM": find_tool("ninja"),
@@ -63,7 +64,6 @@ class NativeBuild:
             "CMAKE_MODULE_LINKER_FLAGS": shlex.join(tool.link_flags),
             "Python_EXECUTABLE": python,
             "pybind11_DIR": pybind11.get_cmake_dir(),
-            "STRATA_REEMIT": reemit or "",
         }
         folders = ["-S", str(self.layout.tree), "-B", str(self.layout.cmake), "-G", "Ninja"]
         cmake = str(find_tool("cmake", CMAKE_MINIMUM))
@@ -72,7 +72,7 @@ class NativeBuild:
     def _stamp(self, command: Sequence[str]) -> dict[str, object]:
         return {"command": list(command), "compiler": self.toolchain.identity, "python": python_abi()}
 
-    def stale_reason(self, reemit: Path | None) -> str | None:
+    def stale_reason(self) -> str | None:
         """Say why the CMake folder has to be started anew; None when it can be used as it is."""
         if not (self.layout.cmake / "build.ninja").is_file():
             return "first build"
@@ -80,34 +80,39 @@ class NativeBuild:
             last = json.loads((self.layout.cmake / _STAMP).read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return "the last configuration did not finish"
-        now = self._stamp(self._configure_command(reemit))
+        now = self._stamp(self._configure_command())
         names = {"command": "flags or folders changed", "compiler": "the compiler changed", "python": "Python changed"}
         return next((why for name, why in names.items() if last.get(name) != now[name]), None)
 
     def configure(self, reemit: Path | None) -> None:
-        """Run CMake when the folder is new, or compiler, flags or folders are not those of the last time."""
-        reason = self.stale_reason(reemit)
+        """Run CMake when the folder is new, or compiler, flags or folders are not those of the last time.
+
+        `reemit` is the CMake file that repeats the emission when Ninja is run by hand.
+        """
+        reason = self.stale_reason()
         if reason is None:
             return
-        command = self._configure_command(reemit)
+        stamp = self._stamp(self._configure_command())
+        command = [*self._configure_command(), f"-DSTRATA_REEMIT={reemit or ''}"]
         shutil.rmtree(self.layout.cmake, ignore_errors=True)
         self.layout.cmake.mkdir(parents=True)
         self.reporter.say(f"configuring ({reason}): {self.toolchain}")
-        with self.reporter.step(lambda: "configuring"):
-            output, status = self._run(command, self.layout.cmake, "w")
-        if status != 0:
-            raise self._failure(output, command)
-        stamp = json.dumps(self._stamp(command), indent=1)
-        write_atomically(self.layout.cmake / _STAMP, stamp.encode())
+        with (
+            self._started(command) as (process, log),
+            self.reporter.step(lambda: "configuring"),
+        ):
+            output = list(_lines(process, log))
+        if process.returncode != 0:
+            raise self._failure(output, command, process.returncode)
+        write_atomically(self.layout.cmake / _STAMP, json.dumps(stamp, indent=1).encode())
 
-    def _run(self, command: Sequence[str], cwd: Path, mode: str) -> tuple[list[str], int]:
+    @contextmanager
+    def _started(self, command: Sequence[str]) -> Iterator[tuple[subprocess.Popen[str], IO[str]]]:
         self.layout.logs.mkdir(parents=True, exist_ok=True)
-        with self.log.open(mode, encoding="utf-8") as log:
+        with self.log.open("a", encoding="utf-8") as log:
             log.write(f"$ {shlex.join(command)}\n")
-            log.flush()
-            with running(command, cwd, clean_environment(self.environ)) as process:
-                output = list(_lines(process, log))
-        return output, process.returncode
+            with running(command, self.layout.cmake, clean_environment(self.environ)) as process:
+                yield process, log
 
     def sources(self) -> tuple[str, ...]:
         """Return the sources that the module is made of, relative to the tree."""
@@ -125,11 +130,9 @@ class NativeBuild:
         failed: list[str] = []
         at = "[0/?]"
         with (
-            self.log.open("a", encoding="utf-8") as log,
+            self._started(command) as (process, log),
             self.reporter.step(lambda: f"{at} compiling with {jobs} jobs"),
-            running(command, self.layout.cmake, clean_environment(self.environ)) as process,
         ):
-            log.write(f"$ {shlex.join(command)}\n")
             for line in _lines(process, log):
                 if self.verbose:
                     self.reporter.say(line)
@@ -149,7 +152,7 @@ class NativeBuild:
         """Return the compiled extension module."""
         return next(self.layout.cmake.glob("_native*.so"))
 
-    def _failure(self, output: Sequence[str], rerun: Sequence[str], status: int = 1) -> BuildFailure:
+    def _failure(self, output: Sequence[str], rerun: Sequence[str], status: int) -> BuildFailure:
         line = with_origins(first_error(output), self.layout.tree, read_manifest(self.layout.tree))
         if not output and status < 0:
             line = f"{Path(rerun[0]).name} was ended by {signal.Signals(-status).name}"

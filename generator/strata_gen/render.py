@@ -5,6 +5,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Iterable
 from dataclasses import fields
+from itertools import pairwise
 from pathlib import Path, PurePosixPath
 from types import ModuleType
 from typing import Any
@@ -42,7 +43,7 @@ def make_environment(templates: Path) -> jinja2.Environment:
         loader=jinja2.FileSystemLoader(templates),
         undefined=jinja2.StrictUndefined,
         finalize=_finalize,
-        autoescape=False,  # noqa: S701 - the output is source text, never HTML from strangers
+        autoescape=False,
         keep_trailing_newline=True,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -98,12 +99,13 @@ def render(plan: Plan, emitters: Iterable[Emitter], templates: Path | None = Non
     )
 
 
-def render_tree(plan: Plan, modules: tuple[ModuleType, ...] = EMITTER_MODULES) -> tuple[GeneratedFile, ...]:
+def render_tree(
+    plan: Plan, modules: tuple[ModuleType, ...] = EMITTER_MODULES, templates: Path | None = None
+) -> tuple[GeneratedFile, ...]:
     """Render what the slices emit for one plan, sorted by path. Raises `GeneratorError` for a path emitted twice."""
-    files = sorted(
-        render(plan, (emitter for module in modules for emitter in module.EMITTERS)), key=lambda file: file.path
-    )
-    for first, second in zip(files, files[1:], strict=False):
+    emitters = [emitter for module in modules for emitter in module.EMITTERS]
+    files = sorted(render(plan, emitters, templates), key=lambda file: file.path)
+    for first, second in pairwise(files):
         if first.path == second.path:
             raise GeneratorError(f"'{first.path}' is emitted by both {first.template} and {second.template}")
     return tuple(files)

@@ -17,7 +17,7 @@ from strata_gen.resolve import Plan
 from strata_gen.specs import spec_files
 from strata_gen.views import package
 
-CPU_ONLY_FOLDERS = ("runtime/include", "runtime/src", "tests/native")
+NATIVE_FOLDERS = ("runtime/include", "runtime/src", "tests/native")
 _SOURCE_SUFFIXES = (".h", ".hpp", ".cpp", ".inc")
 
 
@@ -46,7 +46,7 @@ class Tree:
 
 def _handwritten_paths(project: Path) -> Iterator[Path]:
     yield project / "CMakeLists.txt"
-    for folder in CPU_ONLY_FOLDERS:
+    for folder in NATIVE_FOLDERS:
         found = (path for path in (project / folder).rglob("*") if path.suffix in _SOURCE_SUFFIXES)
         yield from sorted(path for path in found if path.is_file())
 
@@ -75,7 +75,8 @@ def hash_specs(roots: Sequence[Path]) -> str:
 
 def _inputs(project: Path, roots: Sequence[Path]) -> tuple[Path, ...]:
     specs = [path for root in roots for kind in KINDS for path in (root / kind.folder, *spec_files(root, kind))]
-    templates = [templates_root(), *templates_root().rglob("*.j2")]
+    folders = {templates_root(), project / "templates"}
+    templates = [path for folder in folders for path in (folder, *folder.rglob("*.j2"))]
     modules = Path(__file__).resolve().parent.rglob("*.py")
     return tuple(sorted({*specs, *templates, *modules, *_handwritten_paths(project)}))
 
@@ -89,10 +90,11 @@ def make_tree(
 ) -> Tree:
     """Render the complete tree of `plan`, whose specs were read from `roots`.
 
-    `project` and `modules` replace the hand-written sources and the slices, for builds of something smaller.
+    `project` replaces the folder of the hand-written sources and of the slices' templates, `modules` the slices: for
+    builds of something smaller.
     """
     root = project or project_root()
-    files = (*render_tree(plan, modules), *handwritten_files(root))
+    files = (*render_tree(plan, modules, root / "templates"), *handwritten_files(root))
     files += render(plan, package.emitters([file.path for file in files]))
     ordered = tuple(sorted(files, key=lambda file: file.path))
     return Tree(plan, ordered, hash_specs(roots), _inputs(root, roots))

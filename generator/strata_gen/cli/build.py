@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from strata_gen.build import BuildRequest, BuildResult, build
+from strata_gen.cli.main import EXIT_USER_ERROR
 from strata_gen.cli.target_options import Selection, each, target_options
 from strata_gen.failures import BuildFailure
 from strata_gen.progress import Reporter
@@ -19,8 +20,12 @@ from strata_gen.tree import Tree
 EXIT_BUILD_FAILED = 1
 
 
-def _json_row(result: BuildResult) -> dict[str, object]:
-    return {**asdict(result), "path": str(result.path), "seconds": round(result.seconds, 3)}
+def _built(arch: str, result: BuildResult) -> dict[str, object]:
+    return {"arch": arch, **asdict(result), "path": str(result.path), "seconds": round(result.seconds, 3)}
+
+
+def _failed(arch: str, failure: BuildFailure) -> dict[str, object]:
+    return {"arch": arch, "how": "failed", "error": failure.line, "hint": failure.hint, "log": str(failure.log)}
 
 
 @click.command()
@@ -53,23 +58,26 @@ def command(
     """
     selection = Selection(backend, archs, set_values, out, specs)
     reporter = Reporter(sys.stderr)
-    results: list[BuildResult] = []
-    failures: list[BuildFailure] = []
+    rows: list[dict[str, object]] = []
+    failed = False
 
     def run(arch: str, tree: Tree) -> None:
+        nonlocal failed
         request = BuildRequest(
             tree, selection.layout(tree), jobs, not no_cache, verbose, emit_command=selection.emit_command(arch)
         )
         try:
             result = build(request, reporter, os.environ)
         except BuildFailure as failure:
-            failures.append(failure)
+            failed = True
+            rows.append(_failed(arch, failure))
             click.echo(failure.render(), err=True)
             return
-        results.append(result)
+        rows.append(_built(arch, result))
         click.echo(result.render(), err=as_json)
 
-    status = each(selection, run)
+    refused = each(selection, run)
     if as_json:
-        click.echo(json.dumps([_json_row(result) for result in results], indent=2))
-    ctx.exit(EXIT_BUILD_FAILED if failures else status)
+        rows += [{"arch": arch, "how": "refused", "error": problem.what} for arch, problem in refused.items()]
+        click.echo(json.dumps(rows, indent=2))
+    ctx.exit(EXIT_BUILD_FAILED if failed else EXIT_USER_ERROR if refused else 0)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from strata_gen.cli.main import EXIT_USER_ERROR
 from strata_gen.cli.target_options import Selection, each, listed, target_options
 from strata_gen.layout import shown
 from strata_gen.tree import Tree
@@ -45,4 +46,4 @@ def command(
         for line in [*lines, *listed(changes.foreign, "? left alone, not ours:")]:
             click.echo(line)
 
-    ctx.exit(each(selection, write))
+    ctx.exit(EXIT_USER_ERROR if each(selection, write) else 0)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from strata_gen.cli.main import EXIT_USER_ERROR
 from strata_gen.cli.target_options import Selection, counted, each, listed, target_options
 from strata_gen.foresee import Foresight, foresee
 from strata_gen.progress import Reporter
@@ -60,7 +61,7 @@ def command(
         if not as_json:
             click.echo("\n".join(_render(seen)))
 
-    status = each(selection, look)
+    refused = each(selection, look)
     if as_json:
         click.echo(json.dumps([asdict(row) for row in rows], indent=2))
-    ctx.exit(status)
+    ctx.exit(EXIT_USER_ERROR if refused else 0)

@@ -21,7 +21,7 @@ _Function = TypeVar("_Function", bound=Callable[..., object])
 
 
 def _values(_ctx: click.Context, _parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
-    values = {}
+    values: dict[str, str] = {}
     for text in given:
         name, equals, value = text.partition("=")
         if not equals or not name:
@@ -95,9 +95,9 @@ class Selection:
         return (*words, *(("--out", str(self.out.resolve())) if self.out else ()))
 
 
-def each(selection: Selection, work: Callable[[str, Tree], None]) -> int:
-    """Do `work` for every architecture, printing user errors as they come; return 2 when there was any, else 0."""
-    status = 0
+def each(selection: Selection, work: Callable[[str, Tree], None]) -> dict[str, GeneratorError]:
+    """Do `work` for every architecture, printing user errors as they come; return them by architecture."""
+    refused = {}
     for arch, tree in selection.trees():
         try:
             if isinstance(tree, GeneratorError):
@@ -105,8 +105,8 @@ def each(selection: Selection, work: Callable[[str, Tree], None]) -> int:
             work(arch, tree)
         except GeneratorError as problem:
             click.echo(problem.render(), err=True)
-            status = 2
-    return status
+            refused[arch] = problem
+    return refused
 
 
 def counted(count: int, noun: str) -> str:

@@ -12,6 +12,7 @@ from strata_gen.errors import GeneratorError
 from strata_gen.resolve import Plan
 
 PYTHON_FOLDER = "python"
+SOURCES = "sources.cmake"
 _LEVELS = "src/levels"
 
 
@@ -111,7 +112,7 @@ def emitters(paths: Sequence[str]) -> tuple[Emitter, ...]:
     """
 
     def sources(plan: Plan) -> tuple[tuple[str, SourcesView], ...]:
-        return (("sources.cmake", _sources_view(plan, paths)),) if plan.target.levels else ()
+        return ((SOURCES, _sources_view(plan, paths)),) if plan.target.levels else ()
 
     def presets(plan: Plan) -> tuple[tuple[str, PresetsView], ...]:
         view = PresetsView(target=f"{plan.target.backend} {plan.target.name}")
