@@ -1,0 +1,284 @@
+"""The engine: a loaded model with its tokenizer, and generation with them.
+
+>>> from strata_runtime import Engine, SamplingParams
+>>> with Engine.load(MODEL, engine_context=256) as engine:
+...     generation = engine.generate("def add(a, b):", SamplingParams(temperature=0), max_tokens=4)
+...     text = "".join(chunk.text for chunk in generation)
+...     question = [{"role": "user", "content": "Add two numbers."}]
+...     answer = engine.generate(question, SamplingParams(seed=1), max_tokens=4).run()
+>>> text == generation.result.text
+True
+>>> answer.seed, answer.usage.completion_tokens <= 4
+(1, True)
+
+Any knob can be given to `load` by its field name; that is stronger than every other source.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from time import perf_counter
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from strata_runtime import __version__
+from strata_runtime.errors import UserError
+from strata_runtime.generation import Generation, Progress
+from strata_runtime.knobs import resolve, startup_lines
+from strata_runtime.request import DEFAULT_MAX_TOKENS, Prompt, Request
+from strata_runtime.sampling import Row, SamplingParams, log_softmax
+from strata_runtime.text.chat import ChatTemplate
+from strata_runtime.text.end_tokens import EndTokens
+from strata_runtime.text.stream import TextStream
+from strata_runtime.text.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from strata_runtime.model import Model, ModelInfo
+    from strata_runtime.provider import Provider
+
+MOST_DEFAULT_CONTEXT = 8192
+
+Report = Callable[[str], None]
+"""Takes one start-up line."""
+
+_LOG = logging.getLogger("strata_runtime")
+
+
+class Engine:
+    """A loaded model that generates text. Not for several threads at once; one generation runs at a time."""
+
+    def __init__(
+        self, model: Model, tokenizer: Tokenizer, ends: EndTokens, folder: Path, settings: Any, *, load_s: float = 0.0
+    ) -> None:
+        tokenizer.check_fits(model.info.vocab_size)
+        self.tokenizer = tokenizer
+        self.settings = settings
+        self.folder = folder
+        self.context = _context(settings.engine.context, model.info.context_length)
+        self._model = model
+        self._ends = ends
+        self._load_s = load_s
+        self._cache = model.new_cache(self.context)
+        self._running: object = None
+        self._is_open = True
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        environ: Mapping[str, str] | None = None,
+        flags: Mapping[str, str] | None = None,
+        provider: Provider | None = None,
+        progress: Progress | None = None,
+        report: Report | None = None,
+        **settings: object,
+    ) -> Engine:
+        """Load a model folder.
+
+        path: a folder with config.json, tokenizer.json and the weights.
+        environ: the variables that are read, `os.environ` unless given. flags: texts by dotted knob name, as a command
+        line gives them. settings: values by knob field (`pool_threads=2`), stronger than all others.
+        provider: the kernels package to use instead of searching for one.
+        progress: called with (done, total) while weights are read. report: takes the start-up lines; they go to the
+        logger `strata_runtime` otherwise (what was ignored or replaced as warnings).
+
+        Raises `UserError` for everything that can be wrong with the folder, the settings or the kernels package.
+        """
+        from strata_runtime.model import Model
+        from strata_runtime.provider import find_provider
+
+        started = perf_counter()
+        environ = os.environ if environ is None else environ
+        folder = checked_folder(path)
+        provider = provider or find_provider(environ)
+        resolution = resolve(provider.knobs, environ=environ, command_line=flags, python=settings)
+        lines = startup_lines(
+            resolution, version=__version__, target=f"{provider.backend} {provider.arch}", package=provider.name
+        )
+        _report(lines, report)
+        values = provider.settings_type.from_values(resolution.values)
+        tokenizer = Tokenizer.load(folder)
+        model = Model.load(folder, provider, values, progress)
+        try:
+            ends = EndTokens.load(folder, tokenizer, model.info.vocab_size)
+            engine = cls(model, tokenizer, ends, folder, values)
+        except BaseException:
+            model.close()
+            raise
+        engine._load_s = perf_counter() - started
+        return engine
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop the workers and free the model; later calls raise `UserError`. Idempotent."""
+        if self._is_open:
+            self._is_open = False
+            self._model.close()
+
+    @property
+    def info(self) -> ModelInfo:
+        """What was loaded: family, sizes, bytes."""
+        return self._model.info
+
+    @cached_property
+    def chat_template(self) -> ChatTemplate:
+        """The model's chat template. Raises `UserError` when it has none."""
+        return ChatTemplate.load(self.folder, self.tokenizer)
+
+    def encode(self, prompt: Prompt) -> tuple[int, ...]:
+        """Turn a prompt into token ids. Text is literal: what spells a control token in it does not become one.
+
+        An empty prompt becomes the model's first token (BOS). Raises `UserError` when it has none, for ids outside
+        the vocabulary, and for messages that the chat template refuses.
+        """
+        if isinstance(prompt, str):
+            ids = self.tokenizer.encode(prompt)
+        elif isinstance(prompt, bytes | Mapping):
+            raise UserError(f"a prompt is text, token ids, or a list of messages, not {type(prompt).__name__}")
+        elif len(prompt) and isinstance(prompt[0], Mapping):
+            ids = self.chat_template.render(prompt, self.tokenizer)  # type: ignore[arg-type]
+        else:
+            ids = self._checked(prompt)
+        if not ids and self._ends.begin is not None:
+            ids = [self._ends.begin]
+        if not ids:
+            raise UserError("the prompt is empty, and this model has no token that begins a text: give it some text")
+        return tuple(ids)
+
+    def generate(
+        self,
+        prompt: Prompt,
+        sampling: SamplingParams | None = None,
+        *,
+        max_tokens: int = DEFAULT_MAX_TOKENS,
+        stop: str | Sequence[str] = (),
+        ignore_eos: bool = False,
+        progress: Progress | None = None,
+    ) -> Generation:
+        """Check a request and return its generation, which reads the prompt with its first step.
+
+        prompt: text, token ids, or messages (`{"role": ..., "content": ...}`) for the chat template.
+        max_tokens: most tokens to draw; prompt and generated tokens share the context. stop: strings that end the
+        text and are not part of it; one that spells a control token ends the text at that token. ignore_eos: draw on
+        after the model's own end tokens. progress: called with (done, total) prompt tokens.
+
+        Raises `UserError` for any value out of its range and for a prompt longer than the context, before any work.
+        """
+        ids = self.encode(prompt)
+        self._check_fits(ids)
+        stops = (stop,) if isinstance(stop, str) else tuple(stop)
+        control = self.tokenizer.control_tokens
+        end_ids = {control[text] for text in stops if text in control} | (set() if ignore_eos else self._ends.end)
+        request = Request(ids, sampling or SamplingParams(), max_tokens, stops, frozenset(end_ids))
+        return Generation(
+            request,
+            self,
+            TextStream(self.tokenizer, stops),
+            vocab_size=self.info.vocab_size,
+            room=self.context - len(ids),
+            load_s=self._load_s,
+            progress=progress,
+        )
+
+    def logprobs(self, ids: Sequence[int]) -> NDArray[np.float32]:
+        """Return each token's log-probability given those before it, float32 [len(ids)]; NaN for the first.
+
+        Raises `UserError` for ids outside the vocabulary and more than the context holds.
+        """
+        result = np.full(len(ids), np.nan, dtype=np.float32)
+        at = 1
+        for rows in self.logprob_rows(ids):
+            targets = np.asarray(ids[at : at + len(rows)], dtype=np.int64)
+            result[at : at + len(targets)] = rows[np.arange(len(targets)), targets]
+            at += len(rows)
+        return result
+
+    def logprob_rows(self, ids: Sequence[int]) -> Iterator[Row]:
+        """Yield log-probabilities of the next token after each of `ids`, float32 [n, vocab], chunk by chunk."""
+        checked = self._checked(ids)
+        self._check_fits(checked)
+        owner = object()
+        for start, end in _chunks(len(checked), self.settings.engine.prompt_chunk):
+            yield log_softmax(self._forward(owner, start, checked[start:end], "all"))
+
+    def read(self, generation: Generation, ids: Sequence[int], progress: Progress | None) -> Row:
+        """Read `ids` after what `generation` has read; return the logits of the last one, float32 [vocab]."""
+        at = generation.tokens_read
+        for start, end in _chunks(len(ids), self.settings.engine.prompt_chunk):
+            if progress is not None:
+                progress(start, len(ids))
+            rows = self._forward(generation, at + start, ids[start:end], "last")
+        if progress is not None:
+            progress(len(ids), len(ids))
+        row: Row = rows[0]
+        return row
+
+    def _forward(self, owner: object, at: int, ids: Sequence[int], logits: Literal["last", "all"]) -> Row:
+        """Run one pass over tokens from position `at` of the owner's sequence."""
+        if not self._is_open:
+            raise UserError("the engine is closed: load it again")
+        if at == 0:
+            self._running = owner
+            self._cache.truncate(0)
+        elif self._running is not owner:
+            raise UserError("this generation cannot go on: another one began on the same engine")
+        return self._model.forward(torch.tensor(ids), self._cache, logits=logits).numpy()
+
+    def _checked(self, ids: Sequence[object]) -> list[int]:
+        size = self.info.vocab_size
+        for at, token in enumerate(ids):
+            if isinstance(token, bool) or not isinstance(token, int | np.integer) or not 0 <= token < size:
+                raise UserError(f"token {at} of the prompt must be an id from 0 to {size - 1}, not {token!r:.40}")
+        return list(map(int, ids))
+
+    def _check_fits(self, ids: Sequence[int]) -> None:
+        if len(ids) > self.context:
+            own = self.info.context_length
+            hint = f"; engine_context can raise it to {own}" if own > self.context else ""
+            raise UserError(
+                f"the prompt has {len(ids)} tokens, more than the context of {self.context}: shorten it{hint}"
+            )
+
+
+def checked_folder(path: str | os.PathLike[str]) -> Path:
+    """Return the folder of a model. Raises `UserError` when there is none."""
+    folder = Path(path)
+    if "\0" in str(folder):
+        raise UserError(f"{str(folder)!r}: a path cannot hold a NUL character")
+    if folder.is_file():
+        raise UserError(f"{folder}: a file; give the folder that holds config.json and the weights")
+    if not folder.is_dir():
+        raise UserError(f"{folder}: no such folder")
+    return folder
+
+
+def _context(wanted: int, most: int) -> int:
+    if wanted > most:
+        raise UserError(f"engine.context={wanted} is more than the model's own maximum of {most} tokens")
+    return wanted or min(most, MOST_DEFAULT_CONTEXT)
+
+
+def _report(lines: Sequence[str], report: Report | None) -> None:
+    for at, line in enumerate(lines):
+        if report is not None:
+            report(line)
+        else:
+            _LOG.log(logging.WARNING if at else logging.INFO, line)
+
+
+def _chunks(length: int, size: int) -> Iterator[tuple[int, int]]:
+    return ((start, min(start + size, length)) for start in range(0, length, size))

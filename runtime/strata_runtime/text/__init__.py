@@ -1,0 +1,1 @@
+"""Text: tokenizer, chat templates, incremental decoding and stop strings."""
