@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+ABI_VERSION = 1
+"""Version of the protocol below; a compiled module that says another one is refused before it is imported."""
+
 
 class Pool(Protocol):
     """Pinned worker threads. One job at a time; calls from several threads are serialised."""

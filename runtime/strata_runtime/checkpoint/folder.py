@@ -42,6 +42,11 @@ class Tensors:
         return self.shards[name].tensor(name)
 
     @property
+    def bytes(self) -> int:
+        """Size of all files, in bytes."""
+        return sum({shard.path: shard.bytes.nbytes for shard in self.shards.values()}.values())
+
+    @property
     def where(self) -> str:
         """The folder, or its one file, for messages about tensors that are not there."""
         files = {shard.path for shard in self.shards.values()}

@@ -1,0 +1,57 @@
+"""Keys and values of the positions that were read, and the rotary angles of every position that may come."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+
+from strata_runtime.checkpoint.network import Network
+from strata_runtime.errors import UserError
+from strata_runtime.layers.rotary import RotaryTable
+
+
+@dataclass(slots=True)
+class KVCache:
+    """`keys` and `values`: float32 [layers, kv_heads, capacity, head_dim]. The first `length` positions are filled."""
+
+    keys: torch.Tensor
+    values: torch.Tensor
+    rotary: RotaryTable
+    length: int = field(default=0, init=False)
+
+    @property
+    def capacity(self) -> int:
+        """Most positions that fit."""
+        return self.keys.shape[2]
+
+    @property
+    def bytes(self) -> int:
+        """Memory of keys and values."""
+        return self.keys.nbytes + self.values.nbytes
+
+    def require(self, tokens: int) -> None:
+        """Raise `UserError` unless `tokens` more positions fit; nothing is changed."""
+        if self.length + tokens > self.capacity:
+            raise UserError(
+                f"the context is full: {self.length} tokens are in it and {tokens} more do not fit into "
+                f"{self.capacity}; shorten the prompt or raise engine.context"
+            )
+
+    def truncate(self, length: int) -> None:
+        """Forget every position from `length` on. Raises `ValueError` when so many were never filled."""
+        if not 0 <= length <= self.length:
+            raise ValueError(f"cannot truncate a cache of {self.length} positions to {length}")
+        self.length = length
+
+
+def make_cache(network: Network, capacity: int) -> KVCache:
+    """Allocate an empty cache. Raises `UserError` when the network cannot use `capacity` or memory does not hold it."""
+    if not 1 <= capacity <= network.context_length:
+        raise UserError(f"engine.context is {capacity}, but this model reads from 1 to {network.context_length} tokens")
+    shape = (network.layers, network.kv_heads, capacity, network.head_dim)
+    try:
+        return KVCache(torch.empty(shape), torch.empty(shape), RotaryTable.make(network, capacity))
+    except (RuntimeError, MemoryError):
+        gib = 2 * network.layers * network.kv_heads * capacity * network.head_dim * 4 / 2**30
+        raise UserError(f"no memory for a KV cache of {gib:.1f} GiB: lower engine.context ({capacity})") from None

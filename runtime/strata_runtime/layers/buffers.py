@@ -1,0 +1,108 @@
+"""Activations of one pass, allocated once per number of tokens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from strata_runtime.checkpoint.network import Network
+
+WINDOW = 8
+"""Up to so many tokens, buffers are kept for every number of tokens, and attention takes its short form."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeadRows:
+    """Heads that are normalised and rotated together: [tokens, heads, head_dim], and its rotated part in halves."""
+
+    heads: torch.Tensor
+    rotated: torch.Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Buffers:
+    """Everything that a layer writes. Contiguous float32 [tokens, ...] where nothing else is said.
+
+    `q`, `k` share one block of memory. `q_rows`, `k_rows` and, for a single token, `qk_rows` are views of it;
+    `k_heads`, `v_heads` [kv_heads, tokens, head_dim] and `q_heads` [kv_heads, group, tokens, head_dim] are strided.
+    `gate` and `up` hold `mlp_width` values per token; a narrower layer uses their begin.
+    """
+
+    tokens: int
+    hidden: torch.Tensor
+    normed: torch.Tensor
+    added: torch.Tensor
+    q: torch.Tensor
+    k: torch.Tensor
+    v: torch.Tensor
+    q_rows: HeadRows
+    k_rows: HeadRows
+    qk_rows: HeadRows | None
+    q_heads: torch.Tensor
+    k_heads: torch.Tensor
+    v_heads: torch.Tensor
+    attended: torch.Tensor
+    gate: torch.Tensor
+    up: torch.Tensor
+    router: torch.Tensor
+    expert_ids: torch.Tensor
+    expert_rows: torch.Tensor
+
+
+def _head_rows(flat: torch.Tensor, tokens: int, network: Network) -> HeadRows:
+    heads = flat.view(tokens, -1, network.head_dim)
+    rotated = heads[..., : network.rope_dim].view(tokens, heads.shape[1], 2, network.rope_dim // 2)
+    return HeadRows(heads, rotated)
+
+
+def make_buffers(network: Network, mlp_width: int, tokens: int) -> Buffers:
+    """Allocate the buffers of a pass over `tokens` tokens (at least 1)."""
+    hidden, dim = network.hidden_size, network.head_dim
+    q_size, k_size = tokens * network.heads * dim, tokens * network.kv_heads * dim
+    qk = torch.empty(q_size + k_size)
+    q, k, v = qk[:q_size], qk[q_size:], torch.empty(k_size)
+    return Buffers(
+        tokens=tokens,
+        hidden=torch.empty(tokens, hidden),
+        normed=torch.empty(tokens, hidden),
+        added=torch.empty(tokens, hidden),
+        q=q.view(tokens, -1),
+        k=k.view(tokens, -1),
+        v=v.view(tokens, -1),
+        q_rows=_head_rows(q, tokens, network),
+        k_rows=_head_rows(k, tokens, network),
+        qk_rows=_head_rows(qk, tokens, network) if tokens == 1 else None,
+        q_heads=q.view(tokens, network.kv_heads, network.group, dim).permute(1, 2, 0, 3),
+        k_heads=k.view(tokens, network.kv_heads, dim).transpose(0, 1),
+        v_heads=v.view(tokens, network.kv_heads, dim).transpose(0, 1),
+        attended=torch.empty(tokens, network.heads * dim),
+        gate=torch.empty(tokens * mlp_width),
+        up=torch.empty(tokens * mlp_width),
+        router=torch.empty(tokens, network.experts),
+        expert_ids=torch.empty(tokens, network.top_k, dtype=torch.int32),
+        expert_rows=torch.empty(tokens * network.top_k, hidden),
+    )
+
+
+class Workspace:
+    """Buffers by number of tokens: kept for each up to `WINDOW`, and for the last larger one. For one thread."""
+
+    __slots__ = ("_large", "_mlp_width", "_network", "_small")
+
+    def __init__(self, network: Network, mlp_width: int) -> None:
+        """`mlp_width`: the widest of the dense and shared MLPs."""
+        self._network, self._mlp_width = network, mlp_width
+        self._small: dict[int, Buffers] = {}
+        self._large: Buffers | None = None
+
+    def buffers(self, tokens: int) -> Buffers:
+        """Return the buffers of a pass; what is in them is undefined."""
+        if tokens <= WINDOW:
+            if tokens not in self._small:
+                self._small[tokens] = make_buffers(self._network, self._mlp_width, tokens)
+            return self._small[tokens]
+        if self._large is None or self._large.tokens != tokens:
+            self._large = None  # so that the old ones are gone before the new ones come
+            self._large = make_buffers(self._network, self._mlp_width, tokens)
+        return self._large

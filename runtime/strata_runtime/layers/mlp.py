@@ -1,0 +1,34 @@
+"""Gated MLPs: the dense layers', and the shared experts'."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+import torch
+
+from strata_runtime.layers.buffers import Buffers
+from strata_runtime.layers.linear import Compute, Linear
+
+
+class Mlp:
+    """down(silu(gate(x)) * up(x))."""
+
+    __slots__ = ("_down", "_gate", "_up", "width")
+
+    def __init__(self, compute: Compute, tensors: Mapping[str, torch.Tensor], kind: Literal["dense", "shared"]) -> None:
+        """`tensors`: a layer's tensors by role; those of `kind` are used."""
+        self._gate = Linear(compute, tensors[f"{kind}_gate"])
+        self._up = Linear(compute, tensors[f"{kind}_up"])
+        self._down = Linear(compute, tensors[f"{kind}_down"])
+        self.width = tensors[f"{kind}_gate"].shape[0]
+
+    def __call__(self, buffers: Buffers) -> None:
+        """Add the MLP of `buffers.normed` to `buffers.hidden`."""
+        size = buffers.tokens * self.width
+        gate, up = buffers.gate[:size], buffers.up[:size]
+        self._gate(buffers.normed, gate)
+        self._up(buffers.normed, up)
+        torch.ops.aten.silu_(gate).mul_(up)
+        self._down(gate.view(buffers.tokens, self.width), buffers.added)
+        buffers.hidden.add_(buffers.added)

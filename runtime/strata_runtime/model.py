@@ -1,0 +1,184 @@
+"""One loaded network: from token ids to logits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+
+from strata_runtime.checkpoint.config import read_config
+from strata_runtime.checkpoint.folder import open_folder
+from strata_runtime.checkpoint.network import Network, read_network
+from strata_runtime.checkpoint.weights import Weights, load_weights
+from strata_runtime.errors import UserError
+from strata_runtime.knobs.grammar import show
+from strata_runtime.kv_cache import KVCache, make_cache
+from strata_runtime.layers.attention import Reach
+from strata_runtime.layers.buffers import Workspace
+from strata_runtime.layers.experts import STORED, BlockFormat
+from strata_runtime.layers.linear import Compute, Linear
+from strata_runtime.layers.norm import RmsNorm
+from strata_runtime.layers.stack import Layer, load_layers
+from strata_runtime.provider import Provider
+
+Progress = Callable[[int, int], None]
+"""Called with (layers done, layers in all) while a model is loaded."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInfo:
+    """What was loaded.
+
+    `parameters` counts every number of the checkpoint. `expert_format` is the one in memory, `expert_bytes` what all
+    routed experts take in it. `further_layers` are layers that were checked but not loaded. `eos_ids` come from
+    config.json.
+    """
+
+    path: Path
+    family: str
+    title: str
+    vocab_size: int
+    context_length: int
+    hidden_size: int
+    layers: int
+    experts: int
+    experts_per_token: int
+    further_layers: int
+    parameters: int
+    checkpoint_bytes: int
+    expert_format: str
+    expert_bytes: int
+    eos_ids: tuple[int, ...]
+
+
+class Model:
+    """One network on one provider. For one thread at a time; the caches that it makes are independent."""
+
+    def __init__(
+        self, info: ModelInfo, network: Network, compute: Compute, weights: Weights, layers: tuple[Layer, ...]
+    ) -> None:
+        self.info = info
+        self._network = network
+        self._compute = compute
+        self._embedding = weights.tensors["embedding"]
+        self._layers = layers
+        self._norm = RmsNorm(weights.tensors["final_norm"], network.norm_eps)
+        self._head = Linear(compute, weights.tensors.get("head", self._embedding))
+        self._workspace = Workspace(network, max(layer.width for layer in layers))
+
+    @staticmethod
+    def load(path: Path, provider: Provider, settings: Any, progress: Progress | None = None) -> Model:
+        """Load a checkpoint folder. `settings` is an instance of the provider's `Settings`.
+
+        Raises `UserError` for whatever is wrong with the folder, naming file, tensor, what was expected and found.
+        """
+        config = read_config(path, provider.families)
+        network = read_network(config)
+        tensors = open_folder(path)
+        weights = load_weights(tensors, config, network.layers)
+        wanted = _expert_format(provider, settings.engine.expert_format)
+        compute = Compute(provider.native, provider.native.make_pool(_native_knobs(provider, settings)))
+        try:
+            layers = load_layers(compute, weights.layers, network, wanted, progress or _quiet)
+            formats = sorted({layer.expert_format for layer in layers if layer.expert_format})
+            info = ModelInfo(
+                path=path,
+                family=config.family.name,
+                title=config.family.title,
+                vocab_size=network.vocab_size,
+                context_length=network.context_length,
+                hidden_size=network.hidden_size,
+                layers=network.layers,
+                experts=network.experts,
+                experts_per_token=network.top_k,
+                further_layers=weights.further_layers,
+                parameters=weights.parameters,
+                checkpoint_bytes=tensors.bytes,
+                expert_format=" and ".join(formats) or "none",
+                expert_bytes=sum(layer.expert_bytes for layer in layers),
+                eos_ids=network.eos_ids,
+            )
+            return Model(info, network, compute, weights, layers)
+        except BaseException:
+            compute.pool.close()
+            raise
+
+    def new_cache(self, capacity: int) -> KVCache:
+        """Allocate an empty cache for `capacity` positions. Raises `UserError` when the model cannot use so many."""
+        return make_cache(self._network, capacity)
+
+    @torch.inference_mode()
+    def forward(self, ids: torch.Tensor, cache: KVCache, *, logits: Literal["last", "all"] = "last") -> torch.Tensor:
+        """Read `ids` (int64 [tokens]) behind what is in `cache`, and append them to it.
+
+        Returns new float32 logits [1, vocab_size] of the last token, or [tokens, vocab_size]; none for no tokens.
+        Activations take memory in proportion to `tokens`, so long prompts are read in chunks.
+
+        Raises `UserError` when the cache is full, an id is outside the vocabulary, or the result is not finite; the
+        cache is as before then.
+        """
+        tokens = ids.shape[0]
+        cache.require(tokens)
+        if tokens == 0:
+            return torch.empty(0, self._network.vocab_size)
+        buffers = self._workspace.buffers(tokens)
+        try:
+            buffers.hidden.copy_(self._embedding.index_select(0, ids))
+        except IndexError:
+            raise UserError(f"a token id is outside the vocabulary of {self._network.vocab_size}") from None
+        reach = Reach.of(cache, tokens)
+        for index, layer in enumerate(self._layers):
+            layer(buffers, reach, index)
+        result = self._logits(buffers.hidden if logits == "all" else buffers.hidden[-1:])
+        _check_finite(result, cache.length + tokens - result.shape[0])
+        cache.length += tokens
+        return result
+
+    def _logits(self, hidden: torch.Tensor) -> torch.Tensor:
+        normed = torch.empty_like(hidden)
+        self._norm(hidden, out=normed)
+        result = torch.empty(hidden.shape[0], self._network.vocab_size)
+        self._head(normed, result)
+        return result
+
+    def close(self) -> None:
+        """Stop the workers. The model cannot be used after that. Idempotent."""
+        self._compute.pool.close()
+
+
+def _check_finite(logits: torch.Tensor, position: int) -> None:
+    # One sum is a fifth of the time of looking at every value; it is not finite when a value is not.
+    if math.isfinite(float(logits.sum())) or bool(torch.isfinite(logits).all()):
+        return
+    row = int((~torch.isfinite(logits)).any(-1).nonzero()[0])
+    raise UserError(
+        f"the network's output at position {position + row} is not finite: the checkpoint's weights are damaged, "
+        "or they overflow in the chosen engine.expert_format"
+    )
+
+
+def _quiet(done: int, total: int) -> None:
+    """Report nothing."""
+
+
+def _expert_format(provider: Provider, name: str) -> BlockFormat | None:
+    """Look up the format to re-encode experts in; None to keep them. Raises `UserError` when the package lacks it."""
+    if name == STORED:
+        return None
+    known: dict[str, BlockFormat] = {form.name: form for form in provider.formats}
+    if name not in known:
+        raise UserError(
+            f"engine.expert_format is {name}, but {provider.name} was built with {', '.join(known)}: rebuild it"
+        )
+    return known[name]
+
+
+def _native_knobs(provider: Provider, settings: Any) -> list[tuple[str, str]]:
+    """Return the pool's knobs as the native parser reads them."""
+    pool = [knob for knob in provider.knobs if knob.section == "pool" and not knob.is_built_in]
+    texts = ((knob.name, show(knob, getattr(settings.pool, knob.attribute))) for knob in pool)
+    return [(name, text) for name, text in texts if text]

@@ -1,0 +1,152 @@
+"""Finds a kernels package, checks that it is whole and fits, and loads what it holds.
+
+A package is looked for where `STRATA_PROVIDER_PATH` points, else among installed ones (entry points
+`strata.kernels`), else in the `build` folder of the checkout, else in `./build`. Nothing of it is imported before its
+manifest was checked: loading a truncated or foreign shared object can crash the interpreter.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.metadata import entry_points
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from strata_runtime.errors import UserError
+from strata_runtime.families import FamilyInfo
+from strata_runtime.knobs import KnobInfo
+from strata_runtime.manifest import MANIFEST, Damaged, Manifest, build_command, check_files, misfit, read_manifest
+from strata_runtime.native import ABI_VERSION, NativeModule
+from strata_runtime.repair import rebuild
+
+PATH_VARIABLE = "STRATA_PROVIDER_PATH"
+ENTRY_POINTS = "strata.kernels"
+DEFAULT_BUILD = build_command("cpu", "native")
+
+
+@dataclass(frozen=True)
+class Provider:
+    """One kernels package. Its modules are imported when they are first asked for."""
+
+    name: str
+    backend: str
+    arch: str
+    folder: Path
+    manifest: Manifest
+
+    @cached_property
+    def _package(self) -> str:
+        loaded = sys.modules.get(self.name)
+        if loaded is not None and list(getattr(loaded, "__path__", ())) != [str(self.folder)]:
+            for name in [name for name in sys.modules if name == self.name or name.startswith(f"{self.name}.")]:
+                del sys.modules[name]
+            loaded = None
+        if loaded is None:
+            spec = importlib.util.spec_from_file_location(
+                self.name, self.folder / "__init__.py", submodule_search_locations=[str(self.folder)]
+            )
+            assert spec is not None
+            assert spec.loader is not None
+            module = importlib.util.module_from_spec(spec)
+            sys.modules[self.name] = module
+            spec.loader.exec_module(module)
+        return self.name
+
+    def _module(self, name: str) -> ModuleType:
+        try:
+            return importlib.import_module(f"{self._package}.{name}")
+        except (ImportError, OSError) as problem:
+            raise UserError(
+                f"{self.folder}: '{name}' cannot be loaded: {problem}; rebuild it: {self.manifest.build_command}"
+            ) from problem
+
+    @cached_property
+    def knobs(self) -> tuple[KnobInfo, ...]:
+        """Every knob of the package."""
+        return self._module("settings").KNOBS  # type: ignore[no-any-return]
+
+    @cached_property
+    def settings_type(self) -> type[Any]:
+        """The generated class `Settings`."""
+        return self._module("settings").Settings  # type: ignore[no-any-return]
+
+    @cached_property
+    def families(self) -> tuple[FamilyInfo, ...]:
+        """Every model family of the package."""
+        return self._module("families").FAMILIES  # type: ignore[no-any-return]
+
+    @cached_property
+    def formats(self) -> tuple[Any, ...]:
+        """Every weight format of the package."""
+        return self._module("formats").FORMATS  # type: ignore[no-any-return]
+
+    @cached_property
+    def native(self) -> NativeModule:
+        """The compiled module. Raises `UserError` when it speaks another version of the protocol."""
+        module: Any = self._module("_native")
+        if module.ABI_VERSION != ABI_VERSION:
+            raise UserError(
+                f"{self.folder}: the module has ABI version {module.ABI_VERSION}, this runtime needs {ABI_VERSION}: "
+                f"rebuild it: {self.manifest.build_command}"
+            )
+        return module  # type: ignore[no-any-return]
+
+
+def _installed() -> Iterator[Path]:
+    for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda point: point.name):
+        # The package is found, and not imported.
+        spec = importlib.util.find_spec(point.module)
+        if spec is not None and spec.submodule_search_locations:
+            yield Path(next(iter(spec.submodule_search_locations)))
+
+
+def _built() -> Iterator[Path]:
+    checkout = Path(__file__).resolve().parents[2]
+    for root in dict.fromkeys((checkout, Path.cwd())):
+        found = (path.parent for path in root.glob(f"build/*/*/package/*/{MANIFEST}"))
+        # What was moved aside has a suffix.
+        yield from sorted(folder for folder in found if folder.name.isidentifier())
+
+
+def _open(folder: Path, *, may_rebuild: bool = True) -> Provider:
+    """Check one package and make its provider. Raises `UserError` when it is of no use."""
+    try:
+        manifest = read_manifest(folder)
+        # A package of another version may be whole or not: it must be rebuilt either way.
+        if (why := misfit(manifest)) is None:
+            check_files(folder, manifest)
+    except Damaged as problem:
+        if may_rebuild and rebuild(folder, str(problem)):
+            return _open(folder, may_rebuild=False)
+        raise UserError(f"{problem}: the kernels package is damaged; build it again: {DEFAULT_BUILD}") from None
+    if why is not None:
+        raise UserError(f"{folder}: the kernels package does not fit: {why}; rebuild it: {manifest.build_command}")
+    return Provider(manifest.package, manifest.backend, manifest.arch, folder, manifest)
+
+
+def find_provider(environ: Mapping[str, str]) -> Provider:
+    """Find the kernels package to use. A damaged one of a build folder is moved aside and rebuilt once.
+
+    Raises `UserError` with the reason for each package that was found and is of no use, and the command to build one.
+    """
+    named = environ.get(PATH_VARIABLE, "").strip()
+    if named:
+        folder = Path(named).expanduser().absolute()
+        if not (folder / MANIFEST).is_file():
+            raise UserError(f"{PATH_VARIABLE}={named}: no {MANIFEST} there, so it is no kernels package")
+        return _open(folder)
+    reasons = []
+    for folder in (*_installed(), *_built()):
+        try:
+            return _open(folder)
+        except UserError as problem:
+            reasons.append(str(problem))
+    if reasons:
+        raise UserError("\n".join(reasons))
+    raise UserError(f"no kernels package is installed or built; build one for this machine: {DEFAULT_BUILD}")

@@ -1,0 +1,168 @@
+"""The native module's protocol in plain numpy: slow, double precision inside, and independent of the generated code."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+F64 = NDArray[np.float64]
+Q8_BLOCK = np.dtype([("scale", "<f2"), ("values", "i1", (32,))])
+
+
+def memory(address: int, dtype: np.dtype | type, *shape: int) -> np.ndarray:
+    """A writable array over memory that somebody else owns."""
+    count = int(np.prod(shape))
+    if count == 0:
+        return np.zeros(shape, dtype)
+    raw = (ctypes.c_uint8 * (count * np.dtype(dtype).itemsize)).from_address(address)
+    return np.frombuffer(raw, dtype=dtype).reshape(shape)
+
+
+def row_bytes(format: str, columns: int) -> int:
+    if format == "q8_0":
+        if columns % 32:
+            raise ValueError(f"q8_0: {columns} columns are no multiple of 32")
+        return columns // 32 * Q8_BLOCK.itemsize
+    return columns * {"f32": 4, "bf16": 2}[format]
+
+
+def decode(format: str, rows: int, columns: int, address: int) -> F64:
+    """Stored blocks as float64 [rows, columns]."""
+    if format == "q8_0":
+        blocks = memory(address, Q8_BLOCK, rows, columns // 32)
+        values = blocks["values"].astype(np.float64) * blocks["scale"].astype(np.float64)[..., None]
+        return values.reshape(rows, columns)
+    if format == "bf16":
+        bits = memory(address, np.uint16, rows, columns).astype(np.uint32) << 16
+        return bits.view(np.float32).astype(np.float64)
+    return memory(address, np.float32, rows, columns).astype(np.float64)
+
+
+def encode(format: str, values: NDArray[np.float32]) -> bytes:
+    """Float32 [rows, columns] in blocks: nearest value, ties to even for bf16 and away from zero for q8_0."""
+    if format == "q8_0":
+        groups = values.reshape(values.shape[0], -1, 32)
+        scale = np.abs(groups).max(-1) / np.float32(127)
+        inverse = np.divide(np.float32(1), scale, out=np.zeros_like(scale), where=scale != 0)
+        scaled = groups * inverse[..., None]
+        blocks = np.zeros(groups.shape[:2], Q8_BLOCK)
+        blocks["scale"] = scale.astype(np.float16)
+        blocks["values"] = np.copysign(np.floor(np.abs(scaled) + np.float32(0.5)), scaled).astype(np.int8)
+        return blocks.tobytes()
+    if format == "bf16":
+        bits = values.view(np.uint32)
+        return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16).tobytes()
+    return values.astype(np.float32).tobytes()
+
+
+@dataclass
+class ReferencePool:
+    threads: int = 1
+    closed: bool = False
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@dataclass(frozen=True)
+class ReferenceMatrix:
+    rows: int
+    columns: int
+    weight: F64
+    owner: object
+
+
+@dataclass(frozen=True)
+class ReferenceExperts:
+    gate: list[F64]
+    up: list[F64]
+    down: list[F64]
+    owner: object
+
+    @property
+    def count(self) -> int:
+        return len(self.gate)
+
+
+@dataclass
+class ReferenceNative:
+    """Implements `strata_runtime.native.NativeModule`; counts its calls."""
+
+    ABI_VERSION: int = 1
+    ISA: str = "reference"
+    calls: dict[str, int] = field(default_factory=dict)
+
+    def _count(self, name: str) -> None:
+        self.calls[name] = self.calls.get(name, 0) + 1
+
+    def make_pool(self, knobs: Sequence[tuple[str, str]]) -> ReferencePool:
+        return ReferencePool()
+
+    def make_matrix(
+        self, format: str, rows: int, columns: int, address: int, bytes: int, owner: object
+    ) -> ReferenceMatrix:
+        if bytes != rows * row_bytes(format, columns):
+            raise ValueError(f"{bytes} bytes are not {rows} rows of {row_bytes(format, columns)}")
+        return ReferenceMatrix(rows, columns, decode(format, rows, columns, address), owner)
+
+    def make_experts(
+        self,
+        format: str,
+        hidden: int,
+        width: int,
+        gate: Sequence[int],
+        up: Sequence[int],
+        down: Sequence[int],
+        owner: object,
+    ) -> ReferenceExperts:
+        if not len(gate) == len(up) == len(down):
+            raise ValueError("as many gate, up and down matrices are needed")
+        return ReferenceExperts(
+            [decode(format, width, hidden, address) for address in gate],
+            [decode(format, width, hidden, address) for address in up],
+            [decode(format, hidden, width, address) for address in down],
+            owner,
+        )
+
+    def linear(self, pool: ReferencePool, matrix: ReferenceMatrix, tokens: int, x: int, out: int) -> None:
+        self._count("linear")
+        given = memory(x, np.float32, tokens, matrix.columns).astype(np.float64)
+        memory(out, np.float32, tokens, matrix.rows)[...] = given @ matrix.weight.T
+
+    def experts(
+        self, pool: ReferencePool, layer: ReferenceExperts, tokens: int, top_k: int, x: int, ids: int, out: int
+    ) -> None:
+        self._count("experts")
+        chosen = memory(ids, np.int32, tokens, top_k)
+        if ((chosen < -1) | (chosen >= layer.count)).any():
+            raise ValueError("an expert id is out of range")
+        hidden = layer.down[0].shape[0]
+        given = memory(x, np.float32, tokens, hidden).astype(np.float64)
+        result = memory(out, np.float32, tokens, top_k, hidden)
+        for token, rank in np.ndindex(tokens, top_k):
+            expert = chosen[token, rank]
+            if expert < 0:
+                result[token, rank] = 0
+                continue
+            gate, up = layer.gate[expert] @ given[token], layer.up[expert] @ given[token]
+            result[token, rank] = layer.down[expert] @ (gate / (1 + np.exp(-gate)) * up)
+
+    def combine(self, tokens: int, top_k: int, hidden: int, rows: int, weights: int, out: int) -> None:
+        self._count("combine")
+        parts = memory(rows, np.float32, tokens, top_k, hidden).astype(np.float64)
+        factors = memory(weights, np.float32, tokens, top_k).astype(np.float64)
+        memory(out, np.float32, tokens, hidden)[...] += np.einsum("tk,tkh->th", factors, parts)
+
+    def quantize(self, format: str, rows: int, columns: int, x: int, out: int) -> None:
+        blocks = encode(format, memory(x, np.float32, rows, columns))
+        memory(out, np.uint8, len(blocks))[...] = np.frombuffer(blocks, np.uint8)
+
+    def dequantize(self, format: str, rows: int, columns: int, blocks: int, out: int) -> None:
+        memory(out, np.float32, rows, columns)[...] = decode(format, rows, columns, blocks)
+
+    def parse_knob(self, name: str, text: str) -> str:
+        return text
