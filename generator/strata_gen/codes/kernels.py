@@ -4,4 +4,62 @@ from __future__ import annotations
 
 from strata_gen.codes.explanation import Explanation
 
-CODES: tuple[Explanation, ...] = ()
+CODES: tuple[Explanation, ...] = (
+    Explanation(
+        "N020",
+        "both built and refused",
+        "A backend stands under 'backends' (the kernel is built for it) or under 'refused' (with the reason), not "
+        "both.",
+        "backends: [cpu]\nrefused: {cpu: not yet}",
+        "backends: [cpu]",
+    ),
+    Explanation(
+        "N021",
+        "neither built nor refused",
+        "No kernel is left out silently: a backend that it is not built for stands under 'refused' with the reason.",
+        "backends: [cpu]",
+        "backends: [cpu]\nrefused: {cuda: no device implementation yet, hip: no device implementation yet}",
+    ),
+    Explanation(
+        "N022",
+        "not a fact of a target",
+        "'facts' lists the keys of target specs that the kernel's code depends on.",
+        "facts: [wavesize]",
+        "facts: [wave_size]",
+    ),
+    Explanation(
+        "N023",
+        "covered by itself",
+        "A pruned variant is served by the kernels of another instruction set.",
+        "prune: [{formats: [f32], isa: avx512, covered_by: avx512, reason: the same code}]",
+        "prune: [{formats: [f32], isa: avx512vnni, covered_by: avx512, reason: the same code}]",
+    ),
+    Explanation(
+        "N030",
+        "a name that leads nowhere",
+        "A kernel names a format, a knob, an instruction set or a micro-kernel that no spec declares.",
+        "formats: [q8]",
+        "formats: [q8_0]",
+    ),
+    Explanation(
+        "N031",
+        "variants over a run-time knob",
+        "Instances are compiled for every value up to the one of 'tokens', so it must be a knob that affects compile.",
+        "tokens: pool.threads",
+        "tokens: window.max_tokens",
+    ),
+    Explanation(
+        "N032",
+        "a format without a variant",
+        "Tables of micro-kernels are indexed by format, so each micro-kernel is built for every format.",
+        "variants: {formats: [f32], ...}  # formats/ also has bf16",
+        "variants: {formats: [f32, bf16], ...}",
+    ),
+    Explanation(
+        "N033",
+        "two kernels of one name",
+        "A kernel's name is the key under which tests, benchmarks and tables know it.",
+        "# kernels/a.yaml\nname: linear\n# kernels/b.yaml\nname: linear",
+        "# kernels/a.yaml\nname: linear\n# kernels/b.yaml\nname: linear_pair",
+    ),
+)

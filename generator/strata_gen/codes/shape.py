@@ -93,6 +93,32 @@ _KINDS = (
         other=("wave_size: 32", "wave_size: {value: 32, source: guide}"),
     ),
     _Kind(
+        "F",
+        "format",
+        missing=(
+            "fields: [{name: d, type: f16, offset: 0}]",
+            "fields: [{name: d, type: f16, offset: 0, help: Scale.}]",
+        ),
+        type=("block: 34", "block: {elements: 32, bytes: 34}"),
+        unknown=("decode: {quant: q, scales: d}", "decode: {quant: q, scale: d}"),
+        choice=("activation: int4", "activation: int8"),
+        limit=("block: {elements: 0, bytes: 2}", "block: {elements: 1, bytes: 2}"),
+        other=("fields: [{name: q, count: .inf, ...}]", "fields: [{name: q, count: 32, ...}]"),
+    ),
+    _Kind(
+        "N",
+        "kernel",
+        missing=(
+            "- {name: out, type: f32, access: write}",
+            '- {name: out, type: f32, shape: "[rows]", access: write, ...}',
+        ),
+        type=("backends: cpu", "backends: [cpu]"),
+        unknown=("paramters: [...]", "parameters: [...]"),
+        choice=("access: reads", "access: read"),
+        limit=("body: ops.cpp", "body: strata/ops.hpp"),
+        other=("tolerance: [{activation: float, bound: .nan}]", "tolerance: [{activation: float, bound: 1e-5}]"),
+    ),
+    _Kind(
         "M",
         "family",
         missing=("- {name: hidden_size, type: int}", "- {name: hidden_size, type: int, required: true, help: Width.}"),
