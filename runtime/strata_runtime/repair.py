@@ -27,7 +27,8 @@ def _target(folder: Path) -> tuple[Path, str, str] | None:
 def rebuild(folder: Path, why: str) -> bool:
     """Move the package aside and build it again.
 
-    Returns False when it is not in a build folder, or there is no generator. Raises `UserError` when the build fails; its own messages go to stderr.
+    Returns False when it is not in a build folder, or there is no generator. Raises `UserError` when the build fails;
+    its own messages go to stderr.
     """
     target = _target(folder)
     if target is None or importlib.util.find_spec("strata_gen") is None:

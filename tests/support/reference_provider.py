@@ -1,0 +1,73 @@
+"""A provider without a compiled package: the families of the project's specs, and the reference of the native module."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cache
+from types import SimpleNamespace
+
+from strata_gen.diagnostics import Sink
+from strata_gen.edge.base import read_edge
+from strata_gen.edge.family import FAMILY
+from strata_gen.load.document import read_document
+from strata_gen.model.family import Family
+from strata_gen.paths import specs_root, templates_root
+from strata_gen.render import make_environment
+from strata_gen.views.families import TEMPLATE, family_view
+from support.reference_native import ReferenceNative
+
+from strata_runtime.families import FamilyInfo
+
+
+@cache
+def family_specs() -> tuple[Family, ...]:
+    """The families of `specs/models`."""
+    sink = Sink()
+    found: list[Family] = []
+    for path in sorted((specs_root() / "models").glob("*.yaml")):
+        document = read_document(path, f"specs/models/{path.name}", sink)
+        found += read_edge(FAMILY, document, sink) if document else ()
+    sink.raise_if_any()
+    return tuple(found)
+
+
+@cache
+def generated_families() -> tuple[FamilyInfo, ...]:
+    """What a kernels package's `families.py` holds, rendered and executed here."""
+    template = make_environment(templates_root()).get_template(TEMPLATE)
+    text = template.render(banner="# generated", families=tuple(map(family_view, family_specs())))
+    module: dict[str, object] = {}
+    exec(compile(text, "families.py", "exec"), module)
+    families = module["FAMILIES"]
+    assert isinstance(families, tuple)
+    return families
+
+
+@dataclass(frozen=True)
+class ReferenceFormat:
+    name: str
+    block_size: int
+    block_bytes: int
+
+
+@dataclass(frozen=True)
+class ReferenceProvider:
+    """Has what `Model.load` asks a provider for."""
+
+    native: ReferenceNative = field(default_factory=ReferenceNative)
+    name: str = "reference"
+    knobs: tuple[object, ...] = ()
+    formats: tuple[ReferenceFormat, ...] = (
+        ReferenceFormat("bf16", 1, 2),
+        ReferenceFormat("f32", 1, 4),
+        ReferenceFormat("q8_0", 32, 34),
+    )
+
+    @property
+    def families(self) -> tuple[FamilyInfo, ...]:
+        return generated_families()
+
+
+def make_settings(expert_format: str = "stored") -> SimpleNamespace:
+    """The settings that a model reads."""
+    return SimpleNamespace(engine=SimpleNamespace(expert_format=expert_format), pool=SimpleNamespace())
