@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -51,7 +52,8 @@ def _default(knob: NewKnob) -> str:
         return "null"
     if knob.type is KnobType.LIST:
         return f"[{', '.join(_scalar(word.strip(), quote=True) for word in knob.default.split(',') if word.strip())}]"
-    return _scalar(knob.default, quote=knob.type in _TEXT_TYPES)
+    is_text = knob.type in _TEXT_TYPES or not re.fullmatch(r"[A-Za-z0-9.+-]+", knob.default)
+    return _scalar(knob.default, quote=is_text)
 
 
 def entry_lines(new: NewKnob, derived: Knob | None) -> list[str]:
