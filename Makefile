@@ -40,7 +40,8 @@ reference: setup-dev ## Regenerate the JSON Schemas and the reference pages from
 	$(BIN)/strata-gen reference
 
 drift: setup-dev ## Check that the committed schemas and reference pages are what the specs give
-	@echo to do
+	$(BIN)/strata-gen schema --check
+	$(BIN)/strata-gen reference --check
 
 clean: ## Remove build output and caches
 	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
