@@ -1,0 +1,7 @@
+#include "strata/answer.hpp"
+
+namespace strata {
+
+int answer() { return kAnswer; }
+
+}  // namespace strata

@@ -1,0 +1,24 @@
+// Plain C API: compiles in a fraction of the time that pybind11 takes.
+#include <Python.h>
+
+#include "strata/answer.hpp"
+#include "strata/gen/limits.hpp"
+
+namespace {
+
+PyObject* answer(PyObject*, PyObject*) { return PyLong_FromLong(strata::answer()); }
+
+PyMethodDef methods[] = {{"answer", answer, METH_NOARGS, nullptr}, {nullptr, nullptr, 0, nullptr}};
+
+PyModuleDef definition = {PyModuleDef_HEAD_INIT, "_native", nullptr, -1, methods, nullptr, nullptr, nullptr, nullptr};
+
+}  // namespace
+
+PyMODINIT_FUNC PyInit__native() {
+  PyObject* module = PyModule_Create(&definition);
+  PyModule_AddIntConstant(module, "ABI_VERSION", 1);
+  PyModule_AddStringConstant(module, "ISA", "small");
+  PyModule_AddIntConstant(module, "MAX_WINDOW", strata::kMaxWindow);
+  PyModule_AddIntConstant(module, "VECTOR_BYTES", strata::vector_bytes());
+  return module;
+}

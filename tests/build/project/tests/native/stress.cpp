@@ -1,0 +1,3 @@
+#include "strata/answer.hpp"
+
+int main() { return strata::answer() == strata::kAnswer ? 0 : 1; }
