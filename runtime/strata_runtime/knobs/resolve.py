@@ -8,7 +8,7 @@ table of findings decides what is done and is what is said:
 - `off_with`: while one holds, a value that differs from the declared default is replaced by it.
 - `implies`: gives another knob a weaker default.
 - `requires`, `conflicts`: looked at last, over what holds, for knobs that differ from their declared default.
-- A value of a `compile` knob is the built one; anything else is named in a line.
+- A value of a `compile` knob is the built one, which the generator has checked; anything else is named in a line.
 
 Conditions see final values: a knob is settled after all that its own relations read.
 """
@@ -104,7 +104,7 @@ def _order(knobs: Sequence[KnobInfo]) -> Iterable[str]:
         own = (*((knob.ignored_unless,) if knob.ignored_unless else ()), *knob.off_with)
         needs[knob.name].update(name for condition in own for name in condition.reads)
         for implication in knob.implies:
-            needs[implication.knob].update((knob.name, *implication.when.reads))
+            needs[implication.knob].update(implication.when.reads)
     return TopologicalSorter(needs).static_order()
 
 
@@ -129,22 +129,32 @@ class _Table:
         given = self.given.get(knob.name)
         if given is not None:
             value, origin = self._parsed(knob, given) or (value, origin)
+        if not knob.is_built_in:
+            value, origin = self._turned_off(knob, *self._read(knob, value, origin))
+        self.values[knob.name], self.sources[knob.name] = value, origin
+
+    def _read(self, knob: KnobInfo, value: KnobValue, origin: Origin) -> tuple[KnobValue, Origin]:
+        """Apply `ignored_unless`."""
         unless = knob.ignored_unless
-        if unless is not None and origin.source.is_set and not unless.holds(self.values):
-            why = unless.note or f"it is read only while {unless.text}"
-            self._say(knob, f"{_stated(knob, value, origin)} is ignored: {why}")
-            value, origin = knob.default, Origin(knob.default_source)
+        if unless is None or not origin.source.is_set or unless.holds(self.values):
+            return value, origin
+        why = unless.note or f"it is read only while {unless.text}"
+        self._say(knob, f"{_stated(knob, value, origin)} is ignored: {why}")
+        return knob.default, Origin(knob.default_source)
+
+    def _turned_off(self, knob: KnobInfo, value: KnobValue, origin: Origin) -> tuple[KnobValue, Origin]:
+        """Apply `off_with`."""
         for off in knob.off_with:
             if value != knob.declared and off.holds(self.values):
-                kept = f"{show(knob, knob.declared) or 'unset'} holds"
-                self._say(knob, f"{_stated(knob, value, origin)} is turned off ({kept}): {off.note or off.text}")
-                value, origin = knob.declared, Origin(Source.DEFAULT)
-        self.values[knob.name], self.sources[knob.name] = value, origin
+                held = show(knob, knob.declared) or "unset"
+                self._say(knob, f"{_stated(knob, value, origin)} is turned off ({held} holds): {off.note or off.text}")
+                return knob.declared, Origin(Source.DEFAULT)
+        return value, origin
 
     def check(self, knob: KnobInfo) -> None:
         """Record what a settled knob lacks or cannot stand."""
         value = self.values[knob.name]
-        if value == knob.declared:
+        if value == knob.declared or knob.is_built_in:
             return
         stated = _stated(knob, value, self.sources[knob.name])
         for needed in knob.requires:
