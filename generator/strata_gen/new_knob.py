@@ -19,7 +19,7 @@ from strata_gen.model.check import check_specs
 from strata_gen.model.check_knob import settle_implications
 from strata_gen.model.knob import Affects, Knob, KnobType, Output
 from strata_gen.model.specset import SpecSet
-from strata_gen.specs import shown_root
+from strata_gen.specs import root_names
 
 _MODELINE = "# yaml-language-server: $schema=../schema/knob.schema.json\n"
 _BOOLISH = ("yes", "no", "on", "off", "y", "n")  # booleans to readers of YAML 1.1, editors among them
@@ -123,18 +123,19 @@ def _entry_alone(new: NewKnob, shown_as: str) -> Knob:
     return knob
 
 
-def add_knob(new: NewKnob, root: Path, specs: SpecSet) -> tuple[Path, Knob]:
-    """Append `new` to the file of its section under the spec folder `root`, and return the file and the knob.
+def add_knob(new: NewKnob, roots: Sequence[Path], specs: SpecSet) -> tuple[Path, Knob]:
+    """Append `new` to the file of its section under the last of `roots`, and return the file and the knob.
 
-    `specs` is everything that the knob will live with. Nothing is written unless the result passes every check;
+    `specs` is what all of `roots` hold, and what the knob will live with. Nothing is written unless the result passes every check;
     raises `SpecErrors` or `GeneratorError` otherwise.
     """
     for knob in specs.knobs:
         if knob.name == new.name:
             where = f"{knob.span.file}:{knob.span.line}"
             raise GeneratorError(f"knob '{new.name}' exists already", where=where, mend="choose another name")
+    root = roots[-1]
     path = root / KNOB.folder / f"{new.name.partition('.')[0]}.yaml"
-    shown_as = f"{shown_root(root)}/{KNOB.folder}/{path.name}"
+    shown_as = f"{root_names(roots)[root]}/{KNOB.folder}/{path.name}"
     knob = _entry_alone(new, shown_as)
     text = with_entry(path.read_text(encoding="utf-8") if path.is_file() else None, new, shown_as, knob)
     written = _read(text, shown_as)

@@ -22,9 +22,18 @@ def spec_files(root: Path, kind: SpecKind[Any, Any]) -> Iterator[Path]:
     yield from sorted((root / kind.folder).glob("*.yaml"))
 
 
-def shown_root(root: Path) -> str:
-    """Return how a spec root is named in messages and banners: its last part, wherever it lies."""
-    return root.resolve().name
+def root_names(roots: Sequence[Path]) -> dict[Path, str]:
+    """Return how each spec root is named in messages and banners: by its last part, wherever it lies.
+
+    Roots that would share a name are told apart by as many more of their last parts as it takes.
+    """
+    parts = {root: root.resolve().parts for root in roots}
+    names = {}
+    for root, own in parts.items():
+        others = [other for other in set(parts.values()) if other != own]
+        length = next((n for n in range(1, len(own)) if all(own[-n:] != other[-n:] for other in others)), len(own))
+        names[root] = "/".join(own[-length:])
+    return names
 
 
 def _is_spec_root(root: Path, sink: Sink) -> bool:
@@ -39,12 +48,12 @@ def _is_spec_root(root: Path, sink: Sink) -> bool:
     return True
 
 
-def _report_unread(root: Path, sink: Sink) -> None:
+def _report_unread(root: Path, name: str, sink: Sink) -> None:
     """A file that looks like a spec and is not read would be a silent mistake."""
     folders = (*(kind.folder for kind in KINDS), *_OTHER_FOLDERS)
     for path in sorted((*root.rglob("*.yaml"), *root.rglob("*.yml"))):
         inside = path.relative_to(root)
-        span = Span(f"{shown_root(root)}/{inside.as_posix()}", 1, 1, 2)
+        span = Span(f"{name}/{inside.as_posix()}", 1, 1, 2)
         folder = inside.parts[0]
         if folder not in folders:
             sink.error(
@@ -55,11 +64,11 @@ def _report_unread(root: Path, sink: Sink) -> None:
             sink.error("Y008", f"this file would never be read: {why}", span)
 
 
-def _read_kind(kind: SpecKind[Any, Any], roots: Sequence[Path], sink: Sink) -> tuple[Any, ...]:
+def _read_kind(kind: SpecKind[Any, Any], roots: dict[Path, str], sink: Sink) -> tuple[Any, ...]:
     found: list[Any] = []
-    for root in roots:
+    for root, name in roots.items():
         for path in spec_files(root, kind):
-            document = read_document(path, f"{shown_root(root)}/{kind.folder}/{path.name}", sink)
+            document = read_document(path, f"{name}/{kind.folder}/{path.name}", sink)
             if document is not None:
                 found += read_edge(kind, document, sink)
     return tuple(sorted(found, key=lambda item: item.name))
@@ -68,10 +77,11 @@ def _read_kind(kind: SpecKind[Any, Any], roots: Sequence[Path], sink: Sink) -> t
 def load_specs(roots: Sequence[Path]) -> SpecSet:
     """Read all spec folders in `roots` together. Raises `SpecErrors` with everything that is wrong."""
     sink = Sink()
-    for root in roots:
+    names = root_names(roots)
+    for root, name in names.items():
         if _is_spec_root(root, sink):
-            _report_unread(root, sink)
-    knobs, targets, formats, kernels, families = (_read_kind(kind, roots, sink) for kind in KINDS)
+            _report_unread(root, name, sink)
+    knobs, targets, formats, kernels, families = (_read_kind(kind, names, sink) for kind in KINDS)
     # Cross-file checks on half-read specs would blame the wrong place.
     sink.raise_if_any()
     specs = SpecSet(settle_implications(knobs, sink), targets, formats, kernels, families)

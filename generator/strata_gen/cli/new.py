@@ -67,5 +67,5 @@ def knob_command(
         output=Output(output),
         help=help_text or f"Sets {name}.",
     )
-    path, knob = add_knob(new, specs[-1], load_specs(specs))
+    path, knob = add_knob(new, specs, load_specs(specs))
     click.echo(f"wrote {path}:{knob.span.line}: {knob.env}, {knob.flag}, settings.{knob.name}")

@@ -93,6 +93,14 @@ _READERS: Mapping[KnobType, Callable[[object], KnobValue]] = {
 }
 
 
+def _shown(raw: object) -> str:
+    if isinstance(raw, bool):
+        return str(raw).lower()
+    if isinstance(raw, list | tuple | dict):
+        return "a mapping" if isinstance(raw, dict) else "a list"
+    return f"'{_text(raw) or raw}'"
+
+
 def read_value(raw: object, kind: KnobType) -> KnobValue:
     """Return the value of type `kind` that a spec's plain data stands for; None (unset) stays None.
 
@@ -102,8 +110,9 @@ def read_value(raw: object, kind: KnobType) -> KnobValue:
         return None
     value = _READERS[kind](raw)
     if value is None:
-        shown = str(raw).lower() if isinstance(raw, bool) else f"'{raw}'"
-        raise BadValue("type", f"a knob of type {kind} takes {_KIND_WORDS[kind]}, not {shown}")
+        raise BadValue("type", f"a knob of type {kind} takes {_KIND_WORDS[kind]}, not {_shown(raw)}")
+    if type(value) is int and not -(2**63) <= value < 2**63:
+        raise BadValue("type", f"{_shown(raw)} does not fit into 64 bits")
     return value
 
 
