@@ -126,8 +126,8 @@ def _entry_alone(new: NewKnob, shown_as: str) -> Knob:
 def add_knob(new: NewKnob, roots: Sequence[Path], specs: SpecSet) -> tuple[Path, Knob]:
     """Append `new` to the file of its section under the last of `roots`, and return the file and the knob.
 
-    `specs` is what all of `roots` hold, and what the knob will live with. Nothing is written unless the result passes every check;
-    raises `SpecErrors` or `GeneratorError` otherwise.
+    `specs` is what all of `roots` hold, and what the knob will live with. Nothing is written unless the result
+    passes every check; raises `SpecErrors` or `GeneratorError` otherwise.
     """
     for knob in specs.knobs:
         if knob.name == new.name:

@@ -25,14 +25,13 @@ def spec_files(root: Path, kind: SpecKind[Any, Any]) -> Iterator[Path]:
 def root_names(roots: Sequence[Path]) -> dict[Path, str]:
     """Return how each spec root is named in messages and banners: by its last part, wherever it lies.
 
-    Roots that would share a name are told apart by as many more of their last parts as it takes.
+    A root whose name an earlier one has gets as many more of its last parts as tell them apart.
     """
-    parts = {root: root.resolve().parts for root in roots}
-    names = {}
-    for root, own in parts.items():
-        others = [other for other in set(parts.values()) if other != own]
-        length = next((n for n in range(1, len(own)) if all(own[-n:] != other[-n:] for other in others)), len(own))
-        names[root] = "/".join(own[-length:])
+    names: dict[Path, str] = {}
+    for root in roots:
+        parts = root.resolve().parts[1:]
+        candidates = ("/".join(parts[-length:]) for length in range(1, len(parts) + 1))
+        names.setdefault(root, next((name for name in candidates if name not in names.values()), root.as_posix()))
     return names
 
 
