@@ -1,0 +1,156 @@
+"""Kernels at the edge: the shape of `specs/kernels/*.yaml`, and what one file can be wrong about by itself."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Annotated
+
+from pydantic import Field as Key
+
+from strata_gen.diagnostics import Sink, did_you_mean
+from strata_gen.edge.base import Edge, SpecKind, Text
+from strata_gen.load.document import Document
+from strata_gen.model.format import Activation
+from strata_gen.model.kernel import (
+    Access,
+    Kernel,
+    Owner,
+    Parameter,
+    ParameterType,
+    Phase,
+    Pruning,
+    Refusal,
+    Tolerance,
+    Variants,
+)
+from strata_gen.model.target import Backend, Target
+
+_LAX = Key(strict=False)  # YAML has words, not enum members
+_NAME = r"^[a-z][a-z0-9_]*$"
+
+Name = Annotated[Text, Key(pattern=_NAME)]
+Words = Annotated[Text, Key(min_length=1)]
+
+
+class ParameterEdge(Edge):
+    """One pointer parameter."""
+
+    name: Annotated[Name, Key(description="Name of the parameter.")]
+    type: Annotated[ParameterType, _LAX, Key(description="What it points to.")]
+    shape: Annotated[Words, Key(description="Its shape, in the kernel's own sizes.")]
+    access: Annotated[Access, _LAX, Key(description="What the kernel does to it.")]
+    owner: Annotated[Owner, _LAX, Key(description="Who keeps it alive.")]
+
+
+class PhaseEdge(Edge):
+    """One job of the pool; it begins when the one before has ended."""
+
+    name: Annotated[Name, Key(description="Name of the phase.")]
+    items: Annotated[Words, Key(description="What is claimed.")]
+    help: Annotated[Words, Key(description="One sentence for the reference page.")]
+
+
+class PruneEdge(Edge):
+    """Variants that are left out where another level of the target serves for them."""
+
+    formats: Annotated[list[Name], Key(min_length=1, description="Formats that are left out.")]
+    isa: Annotated[Name, Key(description="The instruction set that they are left out of.")]
+    covered_by: Annotated[Name, Key(description="The instruction set whose kernels serve, where the target has it.")]
+    reason: Annotated[Words, Key(description="Why.")]
+
+
+class VariantsEdge(Edge):
+    """Instances of a micro-kernel: formats x tokens x levels of the target."""
+
+    formats: Annotated[list[Name], Key(min_length=1, description="Formats to build for.")]
+    tokens: Annotated[Text, Key(description="Compile-time knob with the largest number of tokens.")]
+    prune: Annotated[list[PruneEdge], Key(default_factory=list, description="Variants that are left out.")]
+
+
+class ToleranceEdge(Edge):
+    """Largest error against the reference."""
+
+    activation: Annotated[Activation, _LAX, Key(description="The activation form that it holds for.")]
+    bound: Annotated[
+        float, Key(ge=0, lt=1, description="Share of the sum over 32-wide blocks of sum |weight| * max |input|.")
+    ]
+
+
+class KernelEdge(Edge):
+    """One kernel."""
+
+    name: Annotated[Name, Key(description="Name of the kernel.")]
+    help: Annotated[Words, Key(description="One sentence for the reference page.")]
+    body: Annotated[Text, Key(pattern=r"^strata/[a-z0-9_/]+\.hpp$", description="Header with its hand-written body.")]
+    reference: Annotated[Words, Key(description="What tests compare it with.")]
+    parameters: Annotated[list[ParameterEdge], Key(min_length=1, description="Pointer parameters, in order.")]
+    phases: Annotated[list[PhaseEdge], Key(default_factory=list, description="Jobs of the pool, in order.")]
+    uses: Annotated[list[Name], Key(default_factory=list, description="Micro-kernels that it is made of.")]
+    variants: Annotated[VariantsEdge | None, Key(description="Instances of a micro-kernel.")] = None
+    tolerance: Annotated[list[ToleranceEdge], Key(min_length=1, description="Largest errors.")]
+    knobs: Annotated[list[Text], Key(default_factory=list, description="Knobs that its code depends on.")]
+    facts: Annotated[list[Name], Key(default_factory=list, description="Target facts that its code depends on.")]
+    backends: Annotated[list[Annotated[Backend, _LAX]], Key(min_length=1, description="Backends it is built for.")]
+    refused: Annotated[
+        dict[Annotated[Backend, _LAX], Words],
+        Key(default_factory=dict, description="Reason for every backend that it is not built for."),
+    ]
+
+
+def _check_backends(edge: KernelEdge, document: Document, sink: Sink) -> None:
+    for backend in Backend:
+        if backend in edge.backends and backend in edge.refused:
+            message = f"'{backend}' is both built and refused in kernel '{edge.name}'"
+            sink.error("N020", message, document.key_at("refused", str(backend)))
+        elif backend not in edge.backends and backend not in edge.refused:
+            message = f"kernel '{edge.name}' is neither built for '{backend}' nor refused with a reason"
+            sink.error("N021", message, document.key_at("backends"))
+
+
+def _check_facts(edge: KernelEdge, document: Document, sink: Sink) -> None:
+    known = {field.name for field in fields(Target)} - {"name", "help", "aliases", "span", "facts"}
+    for index, fact in enumerate(edge.facts):
+        if fact not in known:
+            message = f"'{fact}' is no fact of a target in kernel '{edge.name}'"
+            sink.error("N022", message, document.at("facts", index), did_you_mean(fact, known))
+
+
+def _check_prune(edge: KernelEdge, document: Document, sink: Sink) -> None:
+    for index, prune in enumerate(edge.variants.prune if edge.variants else ()):
+        if prune.isa == prune.covered_by:
+            message = f"a variant cannot be covered by itself in kernel '{edge.name}'"
+            sink.error("N023", message, document.at("variants", "prune", index, "covered_by"))
+
+
+def _variants(edge: VariantsEdge) -> Variants:
+    prune = tuple(Pruning(tuple(item.formats), item.isa, item.covered_by, item.reason) for item in edge.prune)
+    return Variants(tuple(edge.formats), edge.tokens, prune)
+
+
+def _convert(edge: KernelEdge, document: Document, sink: Sink) -> tuple[Kernel, ...]:
+    before = len(sink.diagnostics)
+    for check in (_check_backends, _check_facts, _check_prune):
+        check(edge, document, sink)
+    if len(sink.diagnostics) > before:
+        return ()
+    return (
+        Kernel(
+            name=edge.name,
+            help=edge.help,
+            body=edge.body,
+            reference=edge.reference,
+            parameters=tuple(Parameter(p.name, p.type, p.shape, p.access, p.owner) for p in edge.parameters),
+            phases=tuple(Phase(p.name, p.items, p.help) for p in edge.phases),
+            uses=tuple(edge.uses),
+            variants=_variants(edge.variants) if edge.variants else None,
+            tolerances=tuple(Tolerance(t.activation, t.bound) for t in edge.tolerance),
+            knobs=tuple(edge.knobs),
+            facts=tuple(edge.facts),
+            backends=tuple(edge.backends),
+            refused=tuple(Refusal(backend, reason) for backend, reason in edge.refused.items()),
+            span=document.at("name"),
+        ),
+    )
+
+
+KERNEL: SpecKind[KernelEdge, Kernel] = SpecKind("kernel", "kernels", "N", KernelEdge, _convert)

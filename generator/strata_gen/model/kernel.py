@@ -1,0 +1,126 @@
+"""Kernels: what is computed, from which body, for which formats and targets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from strata_gen.diagnostics import Span
+from strata_gen.model.format import Activation
+from strata_gen.model.target import Backend, CpuLevel, Target
+
+
+class ParameterType(StrEnum):
+    """What a parameter points to."""
+
+    BLOCKS = "blocks"  # stored blocks of a weight format
+    ACTIVATION = "activation"  # an input in the format's activation form
+    F32 = "f32"
+    I32 = "i32"
+
+
+class Access(StrEnum):
+    """What a kernel does to a parameter's memory."""
+
+    READ = "read"
+    WRITE = "write"  # every value, whatever was there
+    UPDATE = "update"  # adds to what was there
+
+
+class Owner(StrEnum):
+    """Who keeps a parameter's memory alive."""
+
+    CALLER = "caller"
+    POOL = "pool"
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One pointer parameter. `shape` is in the kernel's own sizes."""
+
+    name: str
+    type: ParameterType
+    shape: str
+    access: Access
+    owner: Owner
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """One job of the pool: `items` is what is claimed. A phase begins when the one before has ended."""
+
+    name: str
+    items: str
+    help: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pruning:
+    """Variants that are not built where the target also has the level `covered_by`, whose kernels serve instead."""
+
+    formats: tuple[str, ...]
+    isa: str
+    covered_by: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Variants:
+    """Instances of a micro-kernel: formats x 1..tokens x levels of the target. `tokens` names a compile-time knob."""
+
+    formats: tuple[str, ...]
+    tokens: str
+    prune: tuple[Pruning, ...]
+
+    def serving_level(self, spec_format: str, level: CpuLevel, target: Target) -> str:
+        """Return the `isa` of the level whose instance serves `spec_format` on `level`: its own unless pruned."""
+        present = {other.isa for other in target.levels}
+        for pruning in self.prune:
+            if pruning.isa == level.isa and spec_format in pruning.formats and pruning.covered_by in present:
+                return pruning.covered_by
+        return level.isa
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """Largest error, as a share of the sum over 32-wide blocks of (sum of |weight|) * (largest |input|)."""
+
+    activation: Activation
+    bound: float
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A backend that a kernel is not built for, and why."""
+
+    backend: Backend
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """One kernel. `uses` names the micro-kernels that it is made of, `knobs` and `facts` what its code depends on."""
+
+    name: str
+    help: str
+    body: str
+    reference: str
+    parameters: tuple[Parameter, ...]
+    phases: tuple[Phase, ...]
+    uses: tuple[str, ...]
+    variants: Variants | None
+    tolerances: tuple[Tolerance, ...]
+    knobs: tuple[str, ...]
+    facts: tuple[str, ...]
+    backends: tuple[Backend, ...]
+    refused: tuple[Refusal, ...]
+    span: Span
+
+    @property
+    def anchor(self) -> str:
+        """Anchor in the reference page."""
+        return self.name.replace("_", "-")
+
+    def refusal(self, target: Target) -> str | None:
+        """Say why this kernel is not built for `target`; None when it is."""
+        return next((refusal.reason for refusal in self.refused if refusal.backend is target.backend), None)

@@ -1,0 +1,40 @@
+// What the engine computes on the CPU: products with stored weights over a pool.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "strata/kernels/level.hpp"
+#include "strata/pool.hpp"
+#include "strata/weights.hpp"
+
+namespace strata {
+
+// Where and how operations run. `claim_rows`: output rows that a worker claims at a time, 0 for a choice by the size of
+// the job; changes no bit of any result.
+struct Runner {
+  Runner(const LevelKernels& level, const PoolOptions& options, std::size_t rows_per_claim)
+      : kernels(level), pool(options), claim_rows(rows_per_claim) {}
+
+  const LevelKernels& kernels;
+  Pool pool;
+  std::size_t claim_rows;
+};
+
+// out[tokens, rows] = x[tokens, columns] * matrix^T, in float32, row-major.
+//
+// A format that takes int8 activations quantises every input in blocks of 32 first. The bits of a row depend on that
+// row's weights and input alone.
+void linear(Runner& runner, const Matrix& matrix, std::size_t tokens, const float* x, float* out);
+
+// out[tokens * top_k, hidden]: row (t, k) = down(silu(gate(x_t)) * up(x_t)) of expert ids[t, k], unweighted. An id of
+// -1 makes a row of zeros. Throws std::invalid_argument for other ids outside [0, number of experts).
+void run_experts(Runner& runner, const Experts& layer, std::size_t tokens, std::size_t top_k, const float* x,
+                 const std::int32_t* ids, float* out);
+
+// out[t] += sum over k of weights[t, k] * rows[t * top_k + k], k ascending, each product rounded before it is added. A
+// weight of exactly 0 adds nothing, whatever the row holds.
+void combine(std::size_t tokens, std::size_t top_k, std::size_t hidden, const float* rows, const float* weights,
+             float* out);
+
+}  // namespace strata

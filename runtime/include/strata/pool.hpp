@@ -1,0 +1,279 @@
+// Worker threads that run one job at a time, cut into chunks that whoever is free claims.
+#pragma once
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <stdexcept>
+#include <thread>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "strata/cpus.hpp"
+#include "strata/workspace.hpp"
+
+namespace strata {
+
+enum class Pinning {
+  kAuto,  // when every worker gets a core of its own and no quota is smaller
+  kOn,
+  kOff,
+};
+
+struct PoolOptions {
+  int threads = 0;                        // workers, the calling thread included; 0: one per usable physical core
+  std::chrono::nanoseconds spin{50'000};  // how long an idle worker looks for work before it sleeps
+  Pinning pinning = Pinning::kAuto;       // the calling thread is never pinned
+};
+
+// Does nothing: what production code runs. Tests replace it to put threads to sleep at the worst moments.
+struct NoHooks {
+  static void before_claim() noexcept {}
+  static void before_sleep() noexcept {}
+};
+
+// N workers: the thread that calls, and N - 1 of the pool's own.
+//
+// Work arrives as phases: `count` items cut into chunks of `grain`. One 64-bit word holds the phase's number (epoch)
+// and how many of its chunks are unclaimed; a claim takes one from it by compare-and-swap, so that a thread which slept
+// through the end of its phase fails to claim instead of taking a chunk of another. A claimed chunk keeps the phase
+// open until it is done, hence only a thread that holds one reads the phase's description.
+//
+// A pool does not survive fork(): in the child `open` throws std::logic_error, and destruction leaves the parent's
+// threads alone. Do not open a session from inside a chunk.
+template <class Hooks = NoHooks>
+class BasicPool {
+ public:
+  class Session;
+
+  explicit BasicPool(const PoolOptions& options) : BasicPool(options, usable_cpus()) {}
+
+  BasicPool(const PoolOptions& options, const UsableCpus& cpus)
+      : workers_(options.threads > 0 ? options.threads : cpus.default_workers()),
+        // A spinning worker that shares its CPU keeps the thread that it waits for from running.
+        spin_(cpus.spare(workers_) >= kSpareCpus ? options.spin : std::chrono::nanoseconds{0}),
+        owner_(getpid()) {
+    const std::size_t cores = cpus.cores.size();
+    const bool fits = cpus.spare(workers_) >= 0 && static_cast<std::size_t>(workers_) <= cores;
+    const bool pin = cores > 0 && (options.pinning == Pinning::kOn || (options.pinning == Pinning::kAuto && fits));
+    threads_ = std::make_unique<std::vector<std::thread>>();
+    threads_->reserve(static_cast<std::size_t>(workers_ - 1));
+    try {
+      for (int index = 1; index < workers_; ++index) {
+        const int cpu = pin ? cpus.cores[static_cast<std::size_t>(index) % cores] : -1;
+        threads_->emplace_back([this, cpu] { serve(cpu); });
+      }
+    } catch (...) {
+      stop();
+      throw;
+    }
+  }
+
+  BasicPool(const BasicPool&) = delete;
+  BasicPool& operator=(const BasicPool&) = delete;
+
+  ~BasicPool() { close(); }
+
+  int threads() const noexcept { return workers_; }
+  bool spins() const noexcept { return spin_.count() > 0; }
+
+  // Waits for the session in progress, then stops and joins the workers. Idempotent.
+  void close() noexcept {
+    if (getpid() != owner_) {
+      static_cast<void>(threads_.release());  // the parent's threads do not exist here: nothing to join
+      return;
+    }
+    const std::lock_guard lock(mutex_);
+    stop();
+  }
+
+  // Waits for the sessions of other threads. Throws std::runtime_error on a closed pool.
+  Session open() {
+    if (getpid() != owner_)
+      throw std::logic_error("this pool was made before fork(): make another in the child process");
+    std::unique_lock lock(mutex_);
+    if (stop_.load(std::memory_order_relaxed)) throw std::runtime_error("the pool is closed");
+    return Session(*this, std::move(lock));
+  }
+
+ private:
+  static constexpr int kSpareCpus = 2;
+  static constexpr int kBriefSpins = 200;  // a few microseconds
+
+  struct Phase {
+    void (*invoke)(void* body, std::size_t begin, std::size_t end) = nullptr;
+    void* body = nullptr;
+    std::size_t count = 0;
+    std::size_t grain = 0;
+    std::uint32_t chunks = 0;
+  };
+
+  static void relax() noexcept {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#else
+    std::this_thread::yield();
+#endif
+  }
+
+  static std::uint32_t left(std::uint64_t word) noexcept { return static_cast<std::uint32_t>(word); }
+
+  void run(const Phase& phase) {
+    phase_ = phase;
+    failed_.store(false, std::memory_order_relaxed);
+    pending_.store(phase.chunks, std::memory_order_relaxed);
+    ++epoch_;
+    claims_.store(static_cast<std::uint64_t>(epoch_) << 32 | phase.chunks, std::memory_order_release);
+    bell_.fetch_add(1, std::memory_order_release);
+    bell_.notify_all();
+    work();
+    for (int spins = 0; pending_.load(std::memory_order_acquire) != 0;) {
+      if (spins < kBriefSpins) {
+        ++spins;
+        relax();
+      } else {
+        std::this_thread::yield();
+      }
+    }
+    if (failed_.load(std::memory_order_relaxed)) std::rethrow_exception(std::exchange(error_, nullptr));
+  }
+
+  // Claims and runs chunks of the current phase until none is left.
+  void work() noexcept {
+    std::uint64_t word = claims_.load(std::memory_order_acquire);
+    while (left(word) != 0) {
+      Hooks::before_claim();
+      if (!claims_.compare_exchange_weak(word, word - 1, std::memory_order_acq_rel, std::memory_order_acquire))
+        continue;
+      run_chunk(phase_.chunks - left(word));
+      pending_.fetch_sub(1, std::memory_order_release);
+      word = claims_.load(std::memory_order_acquire);
+    }
+  }
+
+  void run_chunk(std::uint32_t chunk) noexcept {
+    if (failed_.load(std::memory_order_relaxed)) return;
+    const std::size_t begin = chunk * phase_.grain;
+    const std::size_t end = phase_.count - begin < phase_.grain ? phase_.count : begin + phase_.grain;
+    try {
+      phase_.invoke(phase_.body, begin, end);
+    } catch (...) {
+      const std::lock_guard lock(error_mutex_);
+      if (error_ == nullptr) error_ = std::current_exception();
+      failed_.store(true, std::memory_order_relaxed);
+    }
+  }
+
+  void serve(int cpu) noexcept {
+    if (cpu >= 0) pin_this_thread(cpu);
+    while (true) {
+      const std::uint32_t heard = bell_.load(std::memory_order_acquire);
+      work();
+      if (stop_.load(std::memory_order_acquire)) return;
+      if (!rings_soon(heard)) {
+        Hooks::before_sleep();
+        bell_.wait(heard, std::memory_order_acquire);
+      }
+    }
+  }
+
+  // Waits while waiting is likely to be short. Returns whether the bell has rung since `heard`.
+  bool rings_soon(std::uint32_t heard) const noexcept {
+    const auto rung = [&] { return bell_.load(std::memory_order_acquire) != heard; };
+    for (int spins = 0; spins < kBriefSpins; ++spins) {
+      if (rung()) return true;
+      relax();
+    }
+    while (in_session_.load(std::memory_order_relaxed)) {
+      if (rung()) return true;
+      std::this_thread::yield();
+    }
+    if (spin_.count() > 0) {
+      const auto until = std::chrono::steady_clock::now() + spin_;
+      while (std::chrono::steady_clock::now() < until) {
+        if (rung()) return true;
+        relax();
+      }
+    }
+    return rung();
+  }
+
+  void stop() noexcept {
+    stop_.store(true, std::memory_order_release);
+    bell_.fetch_add(1, std::memory_order_release);
+    bell_.notify_all();
+    for (std::thread& thread : *threads_) thread.join();
+    threads_->clear();
+  }
+
+  const int workers_;
+  const std::chrono::nanoseconds spin_;
+  const pid_t owner_;
+  std::mutex mutex_;  // held by a session
+  Workspace workspace_;
+  std::uint32_t epoch_ = 0;
+  Phase phase_;
+  std::mutex error_mutex_;
+  std::exception_ptr error_;
+  alignas(64) std::atomic<std::uint64_t> claims_{0};
+  alignas(64) std::atomic<std::uint32_t> pending_{0};  // chunks not yet done
+  std::atomic<bool> failed_{false};
+  alignas(64) std::atomic<std::uint32_t> bell_{0};  // rung when a phase begins, and to stop
+  std::atomic<bool> in_session_{false};
+  std::atomic<bool> stop_{false};
+  std::unique_ptr<std::vector<std::thread>> threads_;
+};
+
+// The right to run phases. While one is open the workers stay awake between its phases.
+template <class Hooks>
+class BasicPool<Hooks>::Session {
+ public:
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+  ~Session() { pool_.in_session_.store(false, std::memory_order_relaxed); }
+
+  int threads() const noexcept { return pool_.workers_; }
+
+  // Memory that stays until the session ends, aligned to 64 bytes; contents are left over from before.
+  std::byte* scratch(std::size_t bytes) { return pool_.workspace_.reserve(bytes); }
+
+  // Calls body(begin, end) for ranges of at most `grain` items that cover [0, count) once, on any thread and in any
+  // order, and returns when all are done. Rethrows the first exception of a body; ranges not yet begun are dropped
+  // then.
+  template <class Body>
+  void run(std::size_t count, std::size_t grain, Body&& body) {
+    if (count == 0) return;
+    grain = grain == 0 ? 1 : grain;
+    if (const std::size_t fit = (count - 1) / UINT32_MAX + 1; grain < fit) grain = fit;
+    const std::size_t chunks = (count - 1) / grain + 1;
+    if (chunks == 1 || pool_.workers_ == 1) {
+      for (std::size_t begin = 0; begin < count; begin += grain) {
+        body(begin, count - begin < grain ? count : begin + grain);
+      }
+      return;
+    }
+    using Plain = std::remove_reference_t<Body>;
+    pool_.in_session_.store(true, std::memory_order_relaxed);
+    pool_.run({[](void* self, std::size_t begin, std::size_t end) { (*static_cast<Plain*>(self))(begin, end); },
+               const_cast<void*>(static_cast<const void*>(&body)), count, grain, static_cast<std::uint32_t>(chunks)});
+  }
+
+ private:
+  friend class BasicPool;
+  Session(BasicPool& pool, std::unique_lock<std::mutex> lock) : pool_(pool), lock_(std::move(lock)) {}
+
+  BasicPool& pool_;
+  std::unique_lock<std::mutex> lock_;
+};
+
+using Pool = BasicPool<>;
+
+}  // namespace strata

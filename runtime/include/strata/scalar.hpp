@@ -1,0 +1,102 @@
+// Scalar types of stored blocks, read and written bit by bit: the reference for every vector path.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "strata/inline.hpp"
+
+namespace strata {
+
+template <class To, class From>
+STRATA_INLINE To bit_cast(From from) {
+  static_assert(sizeof(To) == sizeof(From));
+  return __builtin_bit_cast(To, from);
+}
+
+// IEEE half to float: exact.
+STRATA_INLINE float f16_to_float(std::uint16_t half) {
+  const std::uint32_t sign = static_cast<std::uint32_t>(half & 0x8000u) << 16;
+  const std::uint32_t exponent = (half >> 10) & 0x1fu;
+  const std::uint32_t mantissa = half & 0x3ffu;
+  if (exponent == 0x1f) return bit_cast<float>(sign | 0x7f800000u | (mantissa << 13));
+  if (exponent != 0) return bit_cast<float>(sign | ((exponent + 112) << 23) | (mantissa << 13));
+  const float magnitude = static_cast<float>(mantissa) * 0x1p-24f;
+  return bit_cast<float>(sign | bit_cast<std::uint32_t>(magnitude));
+}
+
+// Float to IEEE half, ties to even; beyond the range it becomes infinity.
+STRATA_INLINE std::uint16_t float_to_f16(float value) {
+  const std::uint32_t bits = bit_cast<std::uint32_t>(value);
+  const std::uint32_t sign = (bits >> 16) & 0x8000u;
+  const std::uint32_t magnitude = bits & 0x7fffffffu;
+  if (magnitude > 0x7f800000u) return static_cast<std::uint16_t>(sign | 0x7e00u);
+  if (magnitude >= 0x477ff000u) return static_cast<std::uint16_t>(sign | 0x7c00u);
+  if (magnitude < 0x38800000u) {  // subnormal in half: adding 0.5 leaves the rounded mantissa in the low bits
+    const std::uint32_t rounded = bit_cast<std::uint32_t>(bit_cast<float>(magnitude) + 0.5f);
+    return static_cast<std::uint16_t>(sign | (rounded - 0x3f000000u));
+  }
+  const std::uint32_t odd = (magnitude >> 13) & 1u;
+  return static_cast<std::uint16_t>(sign | ((magnitude + 0xc8000fffu + odd) >> 13));
+}
+
+STRATA_INLINE float bf16_to_float(std::uint16_t half) {
+  return bit_cast<float>(static_cast<std::uint32_t>(half) << 16);
+}
+
+// Float to bfloat16, ties to even; a NaN keeps its sign and upper payload and becomes quiet.
+STRATA_INLINE std::uint16_t float_to_bf16(float value) {
+  const std::uint32_t bits = bit_cast<std::uint32_t>(value);
+  if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<std::uint16_t>((bits >> 16) | 64u);
+  return static_cast<std::uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
+}
+
+// One tag per field type that a format spec may name: its stored type, and conversion from and to float.
+namespace field {
+
+struct F32 {
+  using Stored = float;
+  STRATA_INLINE static float decode(Stored stored) { return stored; }
+  STRATA_INLINE static Stored encode(float value) { return value; }
+};
+
+struct F16 {
+  using Stored = std::uint16_t;
+  STRATA_INLINE static float decode(Stored stored) { return f16_to_float(stored); }
+  STRATA_INLINE static Stored encode(float value) { return float_to_f16(value); }
+};
+
+struct Bf16 {
+  using Stored = std::uint16_t;
+  STRATA_INLINE static float decode(Stored stored) { return bf16_to_float(stored); }
+  STRATA_INLINE static Stored encode(float value) { return float_to_bf16(value); }
+};
+
+struct I8 {
+  using Stored = std::int8_t;
+  STRATA_INLINE static float decode(Stored stored) { return static_cast<float>(stored); }
+  STRATA_INLINE static Stored encode(float value) { return static_cast<Stored>(value); }
+};
+
+struct U8 {
+  using Stored = std::uint8_t;
+  STRATA_INLINE static float decode(Stored stored) { return static_cast<float>(stored); }
+  STRATA_INLINE static Stored encode(float value) { return static_cast<Stored>(value); }
+};
+
+// Fields are packed without padding, so they are copied, never pointed to.
+template <class Type>
+STRATA_INLINE float load(const std::byte* at, std::size_t index) {
+  typename Type::Stored stored;
+  __builtin_memcpy(&stored, at + index * sizeof stored, sizeof stored);
+  return Type::decode(stored);
+}
+
+template <class Type>
+STRATA_INLINE void store(std::byte* at, std::size_t index, float value) {
+  const typename Type::Stored stored = Type::encode(value);
+  __builtin_memcpy(at + index * sizeof stored, &stored, sizeof stored);
+}
+
+}  // namespace field
+}  // namespace strata

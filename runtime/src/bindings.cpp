@@ -1,0 +1,177 @@
+// The Python module: converts arguments, checks what C++ cannot, and releases the GIL while the pool works.
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "strata/gen/knobs.hpp"
+#include "strata/kernels/level.hpp"
+#include "strata/ops.hpp"
+
+namespace py = pybind11;
+
+namespace strata {
+namespace {
+
+// Version of the protocol in strata_runtime/native.py.
+constexpr int kAbiVersion = 1;
+
+template <class Type>
+Type* pointer(std::uintptr_t address) {
+  if (address % alignof(Type) != 0) {
+    throw std::invalid_argument("address " + std::to_string(address) + " is not aligned to " +
+                                std::to_string(alignof(Type)) + " bytes");
+  }
+  return reinterpret_cast<Type*>(address);
+}
+
+std::size_t size(std::int64_t value, const char* name) {
+  // Products of two such sizes and of a value's bytes stay countable.
+  constexpr std::int64_t kMost = std::int64_t{1} << 31;
+  if (value < 0 || value > kMost) {
+    throw std::invalid_argument(std::string(name) + " is " + std::to_string(value) + ": must be from 0 to " +
+                                std::to_string(kMost));
+  }
+  return static_cast<std::size_t>(value);
+}
+
+PoolOptions pool_options(const Knobs& knobs) {
+  const Pinning pinning = knobs.pool_pin == PoolPin::kOn    ? Pinning::kOn
+                          : knobs.pool_pin == PoolPin::kOff ? Pinning::kOff
+                                                            : Pinning::kAuto;
+  return {static_cast<int>(knobs.pool_threads), std::chrono::nanoseconds(knobs.pool_spin), pinning};
+}
+
+std::unique_ptr<Runner> make_pool(const std::vector<std::pair<std::string, std::string>>& texts) {
+  Knobs knobs;
+  for (const auto& [name, text] : texts) parse(name, text, knobs);
+  return std::make_unique<Runner>(best_level(), pool_options(knobs), static_cast<std::size_t>(knobs.pool_claim_rows));
+}
+
+std::string parse_knob(const std::string& name, const std::string& text) {
+  Knobs knobs;
+  parse(name, text, knobs);
+  return print(name, knobs);
+}
+
+// Weights keep the Python object alive that owns their memory.
+struct OwnedMatrix {
+  Matrix matrix;
+  py::object owner;
+};
+
+struct OwnedExperts {
+  Experts experts;
+  py::object owner;
+};
+
+std::unique_ptr<OwnedMatrix> make_matrix(const std::string& format, std::int64_t rows, std::int64_t columns,
+                                         std::uintptr_t address, std::uint64_t bytes, py::object owner) {
+  return std::make_unique<OwnedMatrix>(
+      OwnedMatrix{Matrix(format_named(format), size(rows, "rows"), size(columns, "columns"),
+                         pointer<const std::byte>(address), bytes),
+                  std::move(owner)});
+}
+
+std::vector<const std::byte*> pointers(const std::vector<std::uintptr_t>& addresses) {
+  std::vector<const std::byte*> result;
+  result.reserve(addresses.size());
+  for (const std::uintptr_t address : addresses) result.push_back(pointer<const std::byte>(address));
+  return result;
+}
+
+std::unique_ptr<OwnedExperts> make_experts(const std::string& format, std::int64_t hidden, std::int64_t width,
+                                           const std::vector<std::uintptr_t>& gate,
+                                           const std::vector<std::uintptr_t>& up,
+                                           const std::vector<std::uintptr_t>& down, py::object owner) {
+  return std::make_unique<OwnedExperts>(
+      OwnedExperts{Experts(format_named(format), size(hidden, "hidden"), size(width, "width"), pointers(gate),
+                           pointers(up), pointers(down)),
+                   std::move(owner)});
+}
+
+void bind_linear(Runner& pool, const OwnedMatrix& matrix, std::int64_t tokens, std::uintptr_t x, std::uintptr_t out) {
+  const std::size_t count = size(tokens, "tokens");
+  const py::gil_scoped_release release;
+  linear(pool, matrix.matrix, count, pointer<const float>(x), pointer<float>(out));
+}
+
+void bind_experts(Runner& pool, const OwnedExperts& layer, std::int64_t tokens, std::int64_t top_k, std::uintptr_t x,
+                  std::uintptr_t ids, std::uintptr_t out) {
+  const std::size_t count = size(tokens, "tokens");
+  const std::size_t picks = size(top_k, "top_k");
+  const py::gil_scoped_release release;
+  run_experts(pool, layer.experts, count, picks, pointer<const float>(x), pointer<const std::int32_t>(ids),
+              pointer<float>(out));
+}
+
+void bind_combine(std::int64_t tokens, std::int64_t top_k, std::int64_t hidden, std::uintptr_t rows,
+                  std::uintptr_t weights, std::uintptr_t out) {
+  const std::size_t count = size(tokens, "tokens");
+  const std::size_t picks = size(top_k, "top_k");
+  const std::size_t columns = size(hidden, "hidden");
+  const py::gil_scoped_release release;
+  combine(count, picks, columns, pointer<const float>(rows), pointer<const float>(weights), pointer<float>(out));
+}
+
+void bind_quantize(const std::string& format, std::int64_t rows, std::int64_t columns, std::uintptr_t x,
+                   std::uintptr_t out) {
+  const formats::Info& info = format_named(format);
+  const std::size_t count = size(rows, "rows");
+  const std::size_t wide = size(columns, "columns");
+  const py::gil_scoped_release release;
+  quantize(info, count, wide, pointer<const float>(x), pointer<std::byte>(out));
+}
+
+void bind_dequantize(const std::string& format, std::int64_t rows, std::int64_t columns, std::uintptr_t blocks,
+                     std::uintptr_t out) {
+  const formats::Info& info = format_named(format);
+  const std::size_t count = size(rows, "rows");
+  const std::size_t wide = size(columns, "columns");
+  const py::gil_scoped_release release;
+  dequantize(info, count, wide, pointer<const std::byte>(blocks), pointer<float>(out));
+}
+
+}  // namespace
+}  // namespace strata
+
+PYBIND11_MODULE(_native, module) {
+  using namespace strata;
+  module.doc() = "Kernels of this package on the CPU pool; see strata_runtime.native.";
+  module.attr("ABI_VERSION") = kAbiVersion;
+  module.attr("ISA") = best_level().isa;
+
+  py::class_<Runner>(module, "Pool")
+      .def_property_readonly("threads", [](const Runner& pool) { return pool.pool.threads(); })
+      .def_property_readonly("isa", [](const Runner& pool) { return pool.kernels.isa; })
+      .def("close", [](Runner& pool) { pool.pool.close(); }, py::call_guard<py::gil_scoped_release>());
+  py::class_<OwnedMatrix>(module, "Matrix")
+      .def_property_readonly("rows", [](const OwnedMatrix& self) { return self.matrix.rows(); })
+      .def_property_readonly("columns", [](const OwnedMatrix& self) { return self.matrix.columns(); });
+  py::class_<OwnedExperts>(module, "Experts").def_property_readonly("count", [](const OwnedExperts& self) {
+    return self.experts.all.size();
+  });
+
+  module.def("make_pool", make_pool, py::arg("knobs"));
+  module.def("make_matrix", make_matrix, py::arg("format"), py::arg("rows"), py::arg("columns"), py::arg("address"),
+             py::arg("bytes"), py::arg("owner"));
+  module.def("make_experts", make_experts, py::arg("format"), py::arg("hidden"), py::arg("width"), py::arg("gate"),
+             py::arg("up"), py::arg("down"), py::arg("owner"));
+  module.def("linear", bind_linear, py::arg("pool"), py::arg("matrix"), py::arg("tokens"), py::arg("x"),
+             py::arg("out"));
+  module.def("experts", bind_experts, py::arg("pool"), py::arg("layer"), py::arg("tokens"), py::arg("top_k"),
+             py::arg("x"), py::arg("ids"), py::arg("out"));
+  module.def("combine", bind_combine, py::arg("tokens"), py::arg("top_k"), py::arg("hidden"), py::arg("rows"),
+             py::arg("weights"), py::arg("out"));
+  module.def("quantize", bind_quantize, py::arg("format"), py::arg("rows"), py::arg("columns"), py::arg("x"),
+             py::arg("out"));
+  module.def("dequantize", bind_dequantize, py::arg("format"), py::arg("rows"), py::arg("columns"), py::arg("blocks"),
+             py::arg("out"));
+  module.def("parse_knob", parse_knob, py::arg("name"), py::arg("text"));
+}

@@ -1,0 +1,235 @@
+#include <algorithm>
+#include <array>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "inputs.hpp"
+#include "strata/ops.hpp"
+
+namespace strata {
+namespace {
+
+// Tokens computed at a time: bounds the scratch memory of a long prompt.
+constexpr std::size_t kTokensPerPass = 512;
+
+// Rows of gate and up that are finished together: what an int8 block of the next product holds.
+constexpr std::size_t kRowBlock = Int8Row::kBlock;
+
+// Entries that share one expert; `first` and `last` delimit them in Groups::entries.
+struct Group {
+  const Experts::Expert* expert;
+  std::size_t first;
+  std::size_t last;
+};
+
+struct Groups {
+  std::vector<Group> groups;         // by first appearance
+  std::vector<std::size_t> entries;  // t * top_k + k, by group, ascending inside a group
+};
+
+void require_ids(const Experts& layer, std::size_t tokens, std::size_t top_k, const std::int32_t* ids) {
+  for (std::size_t entry = 0; entry < tokens * top_k; ++entry) {
+    const std::int32_t id = ids[entry];
+    if (id == -1 || (id >= 0 && static_cast<std::size_t>(id) < layer.all.size())) continue;
+    throw std::invalid_argument("experts: id " + std::to_string(id) + " of token " + std::to_string(entry / top_k) +
+                                ", pick " + std::to_string(entry % top_k) + " is not -1 and not one of the " +
+                                std::to_string(layer.all.size()) + " experts");
+  }
+}
+
+Groups group_entries(const Experts& layer, std::size_t entries, const std::int32_t* ids) {
+  constexpr std::size_t kNone = SIZE_MAX;
+  std::vector<std::size_t> group_of(layer.all.size(), kNone);
+  Groups result;
+  for (std::size_t entry = 0; entry < entries; ++entry) {
+    if (ids[entry] < 0) continue;
+    const auto id = static_cast<std::size_t>(ids[entry]);
+    if (group_of[id] == kNone) {
+      group_of[id] = result.groups.size();
+      result.groups.push_back({&layer.all[id], 0, 0});
+    }
+    ++result.groups[group_of[id]].last;
+  }
+  std::size_t total = 0;
+  for (Group& group : result.groups) {
+    const std::size_t count = group.last;
+    group.first = group.last = total;
+    total += count;
+  }
+  result.entries.resize(total);
+  for (std::size_t entry = 0; entry < entries; ++entry) {
+    if (ids[entry] < 0) continue;
+    Group& group = result.groups[group_of[static_cast<std::size_t>(ids[entry])]];
+    result.entries[group.last++] = entry;
+  }
+  return result;
+}
+
+// One pass of the two phases over some tokens.
+class Pass {
+ public:
+  Pass(const Runner& runner, const Experts& layer, const Groups& groups, std::size_t top_k)
+      : kernels_(runner.kernels),
+        format_(layer.all.front().gate.format()),
+        rows_dot_(kernels_.formats[format_.id]->rows_dot),
+        layer_(layer),
+        groups_(groups),
+        top_k_(top_k),
+        middle_stride_(rounded_up(input_bytes(format_, layer.width), Workspace::kAlignment)) {}
+
+  std::size_t middle_bytes(std::size_t entries) const { return entries * middle_stride_; }
+
+  // Gate and up rows [first, last) of one expert for all entries of its group: silu(gate) * up, in the form that the
+  // down product takes.
+  void gate_up(const Group& group, std::size_t first, std::size_t last, const Inputs& inputs, std::byte* middle) const {
+    const std::size_t rows = last - first;
+    for_tiles(group, [&](const std::size_t* entries, std::size_t count) {
+      std::array<std::array<float, kRowBlock>, kMaxTokens> gate;
+      std::array<std::array<float, kRowBlock>, kMaxTokens> up;
+      std::array<const std::byte*, kMaxTokens> from;
+      std::array<float*, kMaxTokens> to_gate;
+      std::array<float*, kMaxTokens> to_up;
+      for (std::size_t t = 0; t < count; ++t) {
+        from[t] = inputs[entries[t] / top_k_];
+        to_gate[t] = gate[t].data();
+        to_up[t] = up[t].data();
+      }
+      dot(group.expert->gate, first, last, count, from.data(), to_gate.data());
+      dot(group.expert->up, first, last, count, from.data(), to_up.data());
+      for (std::size_t t = 0; t < count; ++t) {
+        kernels_.silu_multiply(gate[t].data(), up[t].data(), rows);
+        store_middle(gate[t].data(), first, rows, middle + entries[t] * middle_stride_);
+      }
+    });
+  }
+
+  // Down rows [first, last) of one expert for all entries of its group.
+  void down(const Group& group, std::size_t first, std::size_t last, const std::byte* middle, float* out) const {
+    for_tiles(group, [&](const std::size_t* entries, std::size_t count) {
+      std::array<const std::byte*, kMaxTokens> from;
+      std::array<float*, kMaxTokens> to;
+      for (std::size_t t = 0; t < count; ++t) {
+        from[t] = middle + entries[t] * middle_stride_;
+        to[t] = out + entries[t] * layer_.hidden + first;
+      }
+      dot(group.expert->down, first, last, count, from.data(), to.data());
+    });
+  }
+
+ private:
+  template <class Body>
+  void for_tiles(const Group& group, const Body& body) const {
+    for (std::size_t first = group.first; first < group.last; first += kMaxTokens) {
+      body(groups_.entries.data() + first, std::min(kMaxTokens, group.last - first));
+    }
+  }
+
+  void dot(const Matrix& matrix, std::size_t first, std::size_t last, std::size_t tokens, const std::byte* const* from,
+           float* const* to) const {
+    rows_dot_[tokens - 1]({matrix.row(first), matrix.row_bytes(), last - first, matrix.columns(), from, to});
+  }
+
+  void store_middle(const float* values, std::size_t first, std::size_t count, std::byte* row) const {
+    if (format_.activation == Activation::kInt8) {
+      kernels_.quantize_int8(values, first / kRowBlock, count / kRowBlock, layer_.width, row);
+    } else {
+      std::copy_n(values, count, reinterpret_cast<float*>(row) + first);
+    }
+  }
+
+  const LevelKernels& kernels_;
+  const formats::Info& format_;
+  const std::array<RowsDot, kMaxTokens>& rows_dot_;
+  const Experts& layer_;
+  const Groups& groups_;
+  std::size_t top_k_;
+  std::size_t middle_stride_;
+};
+
+// Calls body(group, first row, last row) for items [begin, end) of a list that holds every group's `rows` rows in
+// blocks of kRowBlock.
+template <class Body>
+void for_row_blocks(const Groups& groups, std::size_t rows, std::size_t begin, std::size_t end, const Body& body) {
+  const std::size_t blocks = rounded_up(rows, kRowBlock) / kRowBlock;
+  for (std::size_t item = begin; item < end;) {
+    const std::size_t group = item / blocks;
+    const std::size_t stop = std::min(end, (group + 1) * blocks);
+    body(groups.groups[group], item % blocks * kRowBlock, std::min(rows, (stop - group * blocks) * kRowBlock));
+    item = stop;
+  }
+}
+
+void experts_pass(Pool::Session& session, const Runner& runner, const Experts& layer, std::size_t tokens,
+                  std::size_t top_k, const float* x, const std::int32_t* ids, float* out) {
+  const std::size_t entries = tokens * top_k;
+  for (std::size_t entry = 0; entry < entries; ++entry) {
+    if (ids[entry] < 0) std::fill_n(out + entry * layer.hidden, layer.hidden, 0.0f);
+  }
+  const Groups groups = group_entries(layer, entries, ids);
+  if (groups.groups.empty()) return;
+  const Pass pass(runner, layer, groups, top_k);
+  const Matrix& gate = layer.all.front().gate;
+  const Matrix& down = layer.all.front().down;
+  const std::size_t input_space = rounded_up(tokens * input_bytes(gate.format(), layer.hidden), Workspace::kAlignment);
+  std::byte* scratch = session.scratch(input_space + pass.middle_bytes(entries));
+  std::byte* middle = scratch + input_space;
+  const Inputs inputs = prepare_inputs(session, runner.kernels, gate.format(), tokens, layer.hidden, x, scratch);
+
+  const std::size_t shared = at_least_one(groups.entries.size() / groups.groups.size());
+  // Rows of all groups count as one list; a claim takes whole blocks of it.
+  const auto grain = [&](const Matrix& matrix, std::size_t matrices) {
+    const std::size_t rows = claim_grain(runner.claim_rows, groups.groups.size() * matrix.rows(),
+                                         matrices * matrix.row_bytes(), shared, session.threads());
+    return at_least_one(rows / kRowBlock);
+  };
+  const auto items = [&](std::size_t rows) { return groups.groups.size() * (rounded_up(rows, kRowBlock) / kRowBlock); };
+  session.run(items(layer.width), grain(gate, 2), [&](std::size_t begin, std::size_t end) {
+    for_row_blocks(groups, layer.width, begin, end, [&](const Group& group, std::size_t first, std::size_t last) {
+      for (std::size_t row = first; row < last; row += kRowBlock) {
+        pass.gate_up(group, row, std::min(last, row + kRowBlock), inputs, middle);
+      }
+    });
+  });
+  session.run(items(layer.hidden), grain(down, 1), [&](std::size_t begin, std::size_t end) {
+    for_row_blocks(groups, layer.hidden, begin, end, [&](const Group& group, std::size_t first, std::size_t last) {
+      pass.down(group, first, last, middle, out);
+    });
+  });
+}
+
+}  // namespace
+
+void run_experts(Runner& runner, const Experts& layer, std::size_t tokens, std::size_t top_k, const float* x,
+                 const std::int32_t* ids, float* out) {
+  if (tokens == 0 || top_k == 0) return;
+  if (x == nullptr || ids == nullptr || out == nullptr) {
+    throw std::invalid_argument("experts: null address of inputs, ids or outputs");
+  }
+  require_ids(layer, tokens, top_k, ids);
+  Pool::Session session = runner.pool.open();
+  for (std::size_t first = 0; first < tokens; first += kTokensPerPass) {
+    const std::size_t count = std::min(kTokensPerPass, tokens - first);
+    experts_pass(session, runner, layer, count, top_k, x + first * layer.hidden, ids + first * top_k,
+                 out + first * top_k * layer.hidden);
+  }
+}
+
+void combine(std::size_t tokens, std::size_t top_k, std::size_t hidden, const float* rows, const float* weights,
+             float* out) {
+  if (tokens == 0 || top_k == 0 || hidden == 0) return;
+  if (rows == nullptr || weights == nullptr || out == nullptr) {
+    throw std::invalid_argument("combine: null address of rows, weights or outputs");
+  }
+  for (std::size_t token = 0; token < tokens; ++token) {
+    float* to = out + token * hidden;
+    for (std::size_t entry = token * top_k; entry < (token + 1) * top_k; ++entry) {
+      const float weight = weights[entry];
+      if (weight == 0.0f) continue;
+      const float* row = rows + entry * hidden;
+      for (std::size_t i = 0; i < hidden; ++i) to[i] += weight * row[i];
+    }
+  }
+}
+
+}  // namespace strata
