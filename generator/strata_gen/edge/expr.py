@@ -35,6 +35,7 @@ _FOREIGN = {
     "'": "text stands in double quotes",
     '"': "the closing double quote is missing",
 }
+_QUOTES = ("'", '"')
 _KEYWORDS = frozenset({"and", "or", "not", "in", "true", "false", "unset"})
 _LITERALS: dict[str, bool | None] = {"true": True, "false": False, "unset": None}
 
@@ -65,7 +66,7 @@ def _tokens(text: str, locate: Locate) -> list[_Token]:
             foreign = next((sign for sign in _FOREIGN if rest.startswith(sign)), "")
             shown = foreign or rest.split()[0]
             raise ExprError(
-                f"'{shown}' is not part of the relation language",
+                f"{shown if shown in _QUOTES else repr(shown)} is not part of the relation language",
                 locate(start, start + len(shown)),
                 _FOREIGN.get(foreign, ""),
             )

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Annotated, Any
 
-from pydantic import Field, WithJsonSchema
+from pydantic import AfterValidator, Field, WithJsonSchema
 
 from strata_gen.diagnostics import Sink
 from strata_gen.edge.base import Edge, SpecKind, Text
@@ -30,6 +30,14 @@ _LAX = Field(strict=False)  # YAML has words, not enum members
 
 Condition = Annotated[Text, Field(min_length=1, description="A condition over knobs, such as `cache.slots > 0`.")]
 Note = Annotated[Text, Field(min_length=1, description="What the user is told when the condition strikes.")]
+
+
+def _version(text: str) -> str:
+    if not re.fullmatch(r"[0-9]+(\.[0-9]+)+", text):
+        raise ValueError(f"'{text}' is not a version such as 0.2")
+    return text
+
+
 Bound = int | float | str
 Raw = Annotated[Any, WithJsonSchema({"type": ["boolean", "number", "string", "array", "null"]})]
 
@@ -88,7 +96,7 @@ class KnobEdge(Edge):
     implies: Annotated[list[ImplicationEdge], Field(default_factory=list, description="Weak defaults of other knobs.")]
     help: Annotated[Text, Field(description="One sentence that ends in a full stop.")]
     details: Annotated[Text, Field(description="What the reference page says beyond the sentence.")] = ""
-    since: Annotated[Text, Field(pattern=r"^([0-9]+(\.[0-9]+)+)?$", description="First version with this knob.")] = ""
+    since: Annotated[Text, AfterValidator(_version), Field(description="First version with this knob.")] = ""
     measured: Annotated[
         list[MeasurementEdge], Field(default_factory=list, description="Measured effects, with their hardware.")
     ]
@@ -124,10 +132,10 @@ def _name_problem(name: str) -> str | None:
 
 def _help_problem(text: str) -> str | None:
     if "\n" in text.strip():
-        return "help is one line"
+        return "'help' must be one line"
     if not text.strip().endswith("."):
-        return "help is a sentence and ends in a full stop"
-    return "help is one sentence: the rest belongs in 'details'" if _SENTENCE_END.search(text) else None
+        return "'help' must be a sentence that ends in a full stop"
+    return "'help' must be one sentence: the rest belongs in 'details'" if _SENTENCE_END.search(text) else None
 
 
 class _Converter:

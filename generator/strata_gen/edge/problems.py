@@ -210,9 +210,11 @@ class _Reporter:
         elif problem.number == CHOICE:
             choices = re.findall(r"'([^']*)'", problem.context["expected"])
             message = f"{subject} must be one of {', '.join(choices)}, not {shown}{inside}"
-            label = did_you_mean(str(given), choices)
+            label = did_you_mean(str(given), choices) if is_word else ""
         elif problem.number == LIMIT:
-            message = f"{subject} {_LIMIT_WORDS[problem.type](problem.context)}{inside}"
+            is_empty = given in ("", []) and problem.context.get("min_length") == 1
+            limit = "must not be empty" if is_empty else _LIMIT_WORDS[problem.type](problem.context)
+            message = f"{subject} {limit}{inside}"
         else:
             text = problem.message.removeprefix("Value error, ").removeprefix("Assertion failed, ")
             message = f"{subject}: {text[:1].lower()}{text[1:]}{inside}"

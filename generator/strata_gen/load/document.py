@@ -18,6 +18,7 @@ Key = str | int
 DataPath = tuple[Key, ...]
 
 _MERGE = "<<"
+_YAML_TAG = "tag:yaml.org,2002:"
 _LINE_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")  # what YAML counts as one
 
 
@@ -101,6 +102,19 @@ class _Reader:
     def node_span(self, node: Node) -> Span:
         return self.span(node.start_mark, node.end_mark)
 
+    def point(self, mark: Any) -> Span:
+        """Span of the one character at `mark`."""
+        at = self.span(mark)
+        return Span(at.file, at.line, at.column, at.column + 1, at.text)
+
+    def report(self, problem: yaml.MarkedYAMLError) -> None:
+        """Report why the text is not YAML, and the construct that was being read."""
+        mark, began = problem.problem_mark or problem.context_mark, problem.context_mark
+        where = self.point(mark) if mark is not None else Span(self.file, 1, 1, 2)
+        label = "indent with spaces" if where.text[where.column - 1 : where.column] == "\t" else ""
+        notes = (Note(problem.context, self.point(began)),) if problem.context and began is not None else ()
+        self.sink.error("Y001", f"not valid YAML: {problem.problem or problem.context}", where, label, notes)
+
     def read(self, node: Node, path: DataPath, key: Span | None) -> Data:
         self.places[path] = Place(self.node_span(node), key)
         if isinstance(node, ScalarNode):
@@ -142,7 +156,7 @@ def _refused_event(event: yaml.Event) -> str | None:
         return "anchors and aliases are not part of the spec language"
     tag = getattr(event, "tag", None)
     if tag is not None and tag != "!":
-        return f"tags ('{tag}') are not part of the spec language"
+        return f"tags ('{tag.replace(_YAML_TAG, '!!')}') are not part of the spec language"
     return None
 
 
@@ -176,14 +190,11 @@ def parse_document(text: str, file: str, sink: Sink) -> Document | None:
     try:
         return _parse(reader, text)
     except yaml.MarkedYAMLError as problem:
-        mark = problem.problem_mark or problem.context_mark
-        where = reader.span(mark) if mark is not None else Span(file, 1, 1, 2)
-        point = Span(where.file, where.line, where.column, where.column + 1, where.text)
-        tab = "indent with spaces" if where.text[where.column - 1 : where.column] == "\t" else ""
-        sink.error("Y001", f"not valid YAML: {problem.problem or problem.context}", point, tab)
+        reader.report(problem)
     except yaml.reader.ReaderError as problem:
-        line = text.count("\n", 0, problem.position) + 1
-        sink.error("Y001", f"not valid YAML: {problem.reason}", Span(file, line, 1, 2))
+        before = _LINE_BREAK.split(text[: problem.position])
+        at = len(before[-1]) + 1
+        sink.error("Y001", f"not valid YAML: {problem.reason}", Span(file, len(before), at, at + 1))
     except RecursionError:
         sink.error("Y001", "not valid YAML: nested too deeply", Span(file, 1, 1, 2))
     return None

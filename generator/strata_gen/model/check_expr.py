@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from strata_gen.diagnostics import Note, Sink, Span, did_you_mean
-from strata_gen.model.expr import And, Compare, Constant, Expr, In, Name, Not, Or
+from strata_gen.model.expr import And, Compare, Constant, Expr, In, Name, Not, Or, show_expr
 from strata_gen.model.knob import Knob, KnobType, Relation
 
 Knobs = Mapping[str, Knob]
@@ -68,7 +68,7 @@ class _Checker:
                 if knob is not None and knob.type is not KnobType.BOOL:
                     self.error("K034", f"'{knob.name}' is no condition", expr.span, "compare it with a value", knob)
             case Constant():
-                self.error("K034", f"{_word(expr)} is no condition", expr.span, "name a knob")
+                self.error("K034", f"the literal {show_expr(expr)} is no condition", expr.span, "name a knob")
             case Compare():
                 self.comparison(expr)
             case In(name, choices):

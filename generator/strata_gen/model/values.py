@@ -98,7 +98,7 @@ def _shown(raw: object) -> str:
         return str(raw).lower()
     if isinstance(raw, list | tuple | dict):
         return "a mapping" if isinstance(raw, dict) else "a list"
-    return f"'{_text(raw) or raw}'"
+    return f"the text '{raw}'" if isinstance(raw, str) else f"'{_text(raw) or raw}'"
 
 
 def read_value(raw: object, kind: KnobType) -> KnobValue:
@@ -155,7 +155,7 @@ def check_value(value: KnobValue, kind: KnobType, limits: Range, choices: Sequen
     if kind in NUMERIC and isinstance(value, int | float):
         problem = _range_problem(value, limits, lambda bound: show_value(bound, kind))
         if problem:
-            raise BadValue("range", f"{show_value(value, kind)} {problem}")
+            raise BadValue("range", f"{problem}, not {show_value(value, kind)}")
 
 
 def value_for(knob: Knob, raw: object) -> KnobValue:
