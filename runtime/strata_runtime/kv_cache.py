@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import torch
@@ -13,22 +14,31 @@ from strata_runtime.layers.rotary import RotaryTable
 
 @dataclass(slots=True)
 class KVCache:
-    """`keys` and `values`: float32 [layers, kv_heads, capacity, head_dim]. The first `length` positions are filled."""
+    """`data`: float32 [layers, 2, kv_heads, capacity, head_dim], keys before values. `length` positions are filled."""
 
-    keys: torch.Tensor
-    values: torch.Tensor
+    data: torch.Tensor
     rotary: RotaryTable
     length: int = field(default=0, init=False)
 
     @property
     def capacity(self) -> int:
         """Most positions that fit."""
-        return self.keys.shape[2]
+        return self.data.shape[3]
 
     @property
     def bytes(self) -> int:
         """Memory of keys and values."""
-        return self.keys.nbytes + self.values.nbytes
+        return self.data.nbytes
+
+    @property
+    def keys(self) -> torch.Tensor:
+        """Keys of every layer, [layers, kv_heads, capacity, head_dim]."""
+        return self.data[:, 0]
+
+    @property
+    def values(self) -> torch.Tensor:
+        """Values of every layer, [layers, kv_heads, capacity, head_dim]."""
+        return self.data[:, 1]
 
     def require(self, tokens: int) -> None:
         """Raise `UserError` unless `tokens` more positions fit; nothing is changed."""
@@ -49,9 +59,9 @@ def make_cache(network: Network, capacity: int) -> KVCache:
     """Allocate an empty cache. Raises `UserError` when the network cannot use `capacity` or memory does not hold it."""
     if not 1 <= capacity <= network.context_length:
         raise UserError(f"engine.context is {capacity}, but this model reads from 1 to {network.context_length} tokens")
-    shape = (network.layers, network.kv_heads, capacity, network.head_dim)
+    shape = (network.layers, 2, network.kv_heads, capacity, network.head_dim)
     try:
-        return KVCache(torch.empty(shape), torch.empty(shape), RotaryTable.make(network, capacity))
+        return KVCache(torch.empty(shape), RotaryTable.make(network, capacity))
     except (RuntimeError, MemoryError):
-        gib = 2 * network.layers * network.kv_heads * capacity * network.head_dim * 4 / 2**30
+        gib = math.prod(shape) * 4 / 2**30
         raise UserError(f"no memory for a KV cache of {gib:.1f} GiB: lower engine.context ({capacity})") from None

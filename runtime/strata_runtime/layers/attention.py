@@ -21,14 +21,13 @@ from strata_runtime.layers.rotary import RotaryTable
 class Reach:
     """What one pass reads and writes of a cache; views by layer, made once per pass.
 
-    `new_keys`, `new_values`: [kv_heads, tokens, head_dim], where the pass puts its own. `keys`, `values`: [kv_heads,
-    positions, head_dim], those included. `mask`: [tokens, positions], -inf where a token may not look; None when all
-    may look everywhere.
+    `fresh`: [2, kv_heads, tokens, head_dim], where the pass puts its keys and values. `keys`: [kv_heads, head_dim,
+    positions] and `values`: [kv_heads, positions, head_dim], those included. `mask`: [tokens, positions], -inf where a
+    token may not look; None when all may look everywhere.
     """
 
     rotary: RotaryTable
-    new_keys: tuple[torch.Tensor, ...]
-    new_values: tuple[torch.Tensor, ...]
+    fresh: tuple[torch.Tensor, ...]
     keys: tuple[torch.Tensor, ...]
     values: tuple[torch.Tensor, ...]
     mask: torch.Tensor | None
@@ -37,14 +36,11 @@ class Reach:
     def of(cache: KVCache, tokens: int) -> Reach:
         """Look at `cache` as a pass over `tokens` further tokens does."""
         start, stop = cache.length, cache.length + tokens
-        mask = None
-        if tokens > 1:
-            mask = torch.full((tokens, stop), -math.inf).triu_(start + 1)
+        mask = None if tokens == 1 else torch.full((tokens, stop), -math.inf).triu_(start + 1)
         return Reach(
             cache.rotary.rows(start, tokens),
-            cache.keys[:, :, start:stop].unbind(0),
-            cache.values[:, :, start:stop].unbind(0),
-            cache.keys[:, :, :stop].unbind(0),
+            cache.data[:, :, :, start:stop].unbind(0),
+            cache.keys[:, :, :stop].transpose(2, 3).unbind(0),
             cache.values[:, :, :stop].unbind(0),
             mask,
         )
@@ -75,10 +71,14 @@ class Attention:
         self._k(buffers.normed, buffers.k)
         self._v(buffers.normed, buffers.v)
         self._prepare(buffers, reach.rotary)
-        reach.new_keys[layer].copy_(buffers.k_heads)
-        reach.new_values[layer].copy_(buffers.v_heads)
-        attend = _attend_few if buffers.tokens <= WINDOW else _attend_many
-        attend(buffers, reach.keys[layer], reach.values[layer], reach.mask)
+        reach.fresh[layer].copy_(buffers.kv_heads)
+        keys, values = reach.keys[layer], reach.values[layer]
+        if reach.mask is None:
+            _attend_one(buffers, keys, values)
+        elif buffers.tokens <= WINDOW:
+            _attend_few(buffers, keys, values, reach.mask)
+        else:
+            _attend_many(buffers, keys, values, reach.mask)
         self._o(buffers.attended, buffers.added)
 
     def _prepare(self, buffers: Buffers, rotary: RotaryTable) -> None:
@@ -97,21 +97,23 @@ class Attention:
         rotary.turn(rows.rotated)
 
 
-def _attend_few(buffers: Buffers, keys: torch.Tensor, values: torch.Tensor, mask: torch.Tensor | None) -> None:
-    """Attend as two matrix products per key head, all of a group's queries at once."""
-    kv_heads, group, tokens, dim = buffers.q_heads.shape
-    scores = torch.bmm(buffers.q_heads.reshape(kv_heads, group * tokens, dim), keys.transpose(1, 2))
-    if mask is not None:
-        scores.view(kv_heads, group, tokens, -1).add_(mask)
-    attended = torch.bmm(torch.softmax(scores, -1), values).view(kv_heads, group, tokens, dim)
-    buffers.attended.view(tokens, kv_heads, group, dim).copy_(attended.permute(2, 0, 1, 3))
+def _attend_one(buffers: Buffers, keys: torch.Tensor, values: torch.Tensor) -> None:
+    """Attend with one token: two matrix products per key head, all of a group's queries at once."""
+    scores = torch.bmm(buffers.q_heads.squeeze(2), keys)
+    torch.bmm(torch.softmax(scores, -1), values, out=buffers.attended_heads.squeeze(2))
 
 
-def _attend_many(buffers: Buffers, keys: torch.Tensor, values: torch.Tensor, mask: torch.Tensor | None) -> None:
-    """Attend blockwise. Key heads are the batch and repeat without a copy over their group."""
+def _attend_few(buffers: Buffers, keys: torch.Tensor, values: torch.Tensor, mask: torch.Tensor) -> None:
+    """Attend as `_attend_one` does, all of a group's queries of all tokens at once."""
     kv_heads, group, tokens, dim = buffers.q_heads.shape
-    shape = (kv_heads, group, keys.shape[1], dim)
-    attended = scaled_dot_product_attention(
-        buffers.q_heads, keys[:, None].expand(shape), values[:, None].expand(shape), mask, scale=1.0
-    )
-    buffers.attended.view(tokens, kv_heads, group, dim).copy_(attended.permute(2, 0, 1, 3))
+    scores = torch.bmm(buffers.q_heads.reshape(kv_heads, group * tokens, dim), keys)
+    scores.view(kv_heads, group, tokens, -1).add_(mask)
+    buffers.attended_heads.copy_(torch.bmm(torch.softmax(scores, -1), values).view(kv_heads, group, tokens, dim))
+
+
+def _attend_many(buffers: Buffers, keys: torch.Tensor, values: torch.Tensor, mask: torch.Tensor) -> None:
+    """Attend blockwise. Key heads are the batch, and repeat without a copy over their group."""
+    kv_heads, group = buffers.q_heads.shape[:2]
+    shape = (kv_heads, group, *values.shape[1:])
+    keys, values = keys.transpose(1, 2)[:, None].expand(shape), values[:, None].expand(shape)
+    buffers.attended_heads.copy_(scaled_dot_product_attention(buffers.q_heads, keys, values, mask, scale=1.0))

@@ -24,8 +24,9 @@ class HeadRows:
 class Buffers:
     """Everything that a layer writes. Contiguous float32 [tokens, ...] where nothing else is said.
 
-    `q`, `k` share one block of memory. `q_rows`, `k_rows` and, for a single token, `qk_rows` are views of it;
-    `k_heads`, `v_heads` [kv_heads, tokens, head_dim] and `q_heads` [kv_heads, group, tokens, head_dim] are strided.
+    `q`, `k`, `v` lie in this order in one block of memory. `q_rows`, `k_rows` and, for a single token, `qk_rows` are
+    views of it; `q_heads` [kv_heads, group, tokens, head_dim] and `kv_heads` [2, kv_heads, tokens, head_dim] are
+    strided ones. `attended_heads` is `attended` in the order of `q_heads`.
     `gate` and `up` hold `mlp_width` values per token; a narrower layer uses their begin.
     """
 
@@ -40,9 +41,9 @@ class Buffers:
     k_rows: HeadRows
     qk_rows: HeadRows | None
     q_heads: torch.Tensor
-    k_heads: torch.Tensor
-    v_heads: torch.Tensor
+    kv_heads: torch.Tensor
     attended: torch.Tensor
+    attended_heads: torch.Tensor
     gate: torch.Tensor
     up: torch.Tensor
     router: torch.Tensor
@@ -60,8 +61,8 @@ def make_buffers(network: Network, mlp_width: int, tokens: int) -> Buffers:
     """Allocate the buffers of a pass over `tokens` tokens (at least 1)."""
     hidden, dim = network.hidden_size, network.head_dim
     q_size, k_size = tokens * network.heads * dim, tokens * network.kv_heads * dim
-    qk = torch.empty(q_size + k_size)
-    q, k, v = qk[:q_size], qk[q_size:], torch.empty(k_size)
+    qkv, attended = torch.empty(q_size + 2 * k_size), torch.empty(tokens, network.heads * dim)
+    q, k, v = qkv.split((q_size, k_size, k_size))
     return Buffers(
         tokens=tokens,
         hidden=torch.empty(tokens, hidden),
@@ -72,11 +73,11 @@ def make_buffers(network: Network, mlp_width: int, tokens: int) -> Buffers:
         v=v.view(tokens, -1),
         q_rows=_head_rows(q, tokens, network),
         k_rows=_head_rows(k, tokens, network),
-        qk_rows=_head_rows(qk, tokens, network) if tokens == 1 else None,
+        qk_rows=_head_rows(qkv[: q_size + k_size], tokens, network) if tokens == 1 else None,
         q_heads=q.view(tokens, network.kv_heads, network.group, dim).permute(1, 2, 0, 3),
-        k_heads=k.view(tokens, network.kv_heads, dim).transpose(0, 1),
-        v_heads=v.view(tokens, network.kv_heads, dim).transpose(0, 1),
-        attended=torch.empty(tokens, network.heads * dim),
+        kv_heads=qkv[q_size:].view(2, tokens, network.kv_heads, dim).transpose(1, 2),
+        attended=attended,
+        attended_heads=attended.view(tokens, network.kv_heads, network.group, dim).permute(1, 2, 0, 3),
         gate=torch.empty(tokens * mlp_width),
         up=torch.empty(tokens * mlp_width),
         router=torch.empty(tokens, network.experts),
