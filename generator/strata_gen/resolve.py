@@ -6,15 +6,15 @@ import difflib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from itertools import takewhile
 
+from strata_gen.build_values import read_set_values, settle_build_values
 from strata_gen.diagnostics import did_you_mean
 from strata_gen.errors import GeneratorError
 from strata_gen.host import HostCpu, best_level, read_host
-from strata_gen.load.scalars import AmbiguousScalar, resolve_plain
-from strata_gen.model.knob import Affects, Knob, KnobValue
+from strata_gen.model.knob import KnobValue
 from strata_gen.model.specset import SpecSet
 from strata_gen.model.target import Backend, Target
-from strata_gen.model.values import BadValue, value_for
 
 _CUDA_VARIANT = re.compile(r"(sm_[0-9]+)([af])")
 
@@ -74,6 +74,17 @@ def _variant_refusal(backend: Backend, name: str, known: Mapping[str, Target]) -
     return None
 
 
+def _nearest(name: str, known: Iterable[str]) -> str | None:
+    """Return the name that begins most alike, among those the most similar; architectures are numbered that way."""
+
+    def likeness(other: str) -> tuple[int, float]:
+        common = takewhile(lambda pair: pair[0] == pair[1], zip(name, other, strict=False))
+        return len(list(common)), difflib.SequenceMatcher(None, name, other).ratio()
+
+    similar = [other for other in known if likeness(other)[1] > 0.4]
+    return max(similar, key=likeness, default=None)
+
+
 def _unknown_target(specs: SpecSet, backend: Backend, name: str, known: Mapping[str, Target]) -> GeneratorError:
     where = f"--target {backend} {name}"
     plain = re.split(r"[:af]", name)[0] if backend is Backend.CUDA else name.partition(":")[0]
@@ -83,10 +94,10 @@ def _unknown_target(specs: SpecSet, backend: Backend, name: str, known: Mapping[
         if name in (other.name, *other.aliases):
             right = f"--target {other.backend} {other.name}"
             return GeneratorError(f"{name} is a {other.backend} target, not a {backend} one", where=where, mend=right)
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
+    near = _nearest(name, known)
     names = ", ".join(target.name for target in targets_in_order(dict.fromkeys(known.values())))
     return GeneratorError(
-        f"unknown {backend} target '{name}'" + (f": the nearest is {known[near[0]].name}" if near else ""),
+        f"unknown {backend} target '{name}'" + (f": the nearest is {known[near].name}" if near else ""),
         where=where,
         mend=f"{backend} targets are {names}",
     )
@@ -124,41 +135,11 @@ def find_target(specs: SpecSet, backend: str, name: str, host: HostCpu | None = 
     return _settle_native(target, host or read_host()) if target.native else target
 
 
-def _set_value(knob: Knob, text: str) -> KnobValue:
-    where = f"--set {knob.name}={text}"
-    if knob.affects is not Affects.COMPILE:
-        raise GeneratorError(
-            f"'{knob.name}' is no build-time knob: it is read when strata runs",
-            where=where,
-            mend=f"leave it out here, and run with {knob.env}={text} or {knob.flag} {text}",
-        )
-    try:
-        return value_for(knob, resolve_plain(text))
-    except (AmbiguousScalar, BadValue) as problem:
-        hint = getattr(problem, "hint", "")
-        raise GeneratorError(f"'{knob.name}' cannot be set: {problem}", where=where, mend=hint) from None
-
-
-def _unknown_knob(name: str, knobs: Mapping[str, Knob]) -> GeneratorError:
-    build_time = [knob.name for knob in knobs.values() if knob.affects is Affects.COMPILE]
-    listed = f"build-time knobs are {', '.join(build_time)}" if build_time else "there are no build-time knobs"
-    return GeneratorError(f"unknown knob '{name}'", where=f"--set {name}", mend=did_you_mean(name, knobs) or listed)
-
-
 def make_plan(specs: SpecSet, target: Target, set_values: Mapping[str, str]) -> Plan:
-    """Settle every build-time knob: `--set` over the target's own default over the knob's default.
+    """Settle every build-time knob for `target`.
 
     Values of `set_values` are text, read as a plain YAML scalar is. Raises `GeneratorError` for knobs that are not
-    declared or not read at build time, and for values that do not fit.
+    declared or not read at build time, for values that do not fit, and for relations that do not hold.
     """
-    knobs = {knob.name: knob for knob in specs.knobs}
-    unknown = next((name for name in set_values if name not in knobs), None)
-    if unknown is not None:
-        raise _unknown_knob(unknown, knobs)
-    given = {name: _set_value(knobs[name], text) for name, text in set_values.items()}
-    values: dict[str, KnobValue] = {}
-    for knob in specs.knobs:
-        if knob.affects is Affects.COMPILE:
-            default = target.knob_default(knob.name)
-            values[knob.name] = given.get(knob.name, value_for(knob, default.value) if default else knob.default)
-    return Plan(specs, target, values)
+    given = read_set_values(specs.knobs, set_values)
+    return Plan(specs, target, settle_build_values(specs.knobs, target, given))

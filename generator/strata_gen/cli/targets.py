@@ -44,7 +44,7 @@ def _table(specs: SpecSet, cells: Iterable[Cell]) -> Iterator[str]:
 
 def _summary(cells: Sequence[Cell]) -> str:
     built = sum(cell.refusal is None for cell in cells)
-    return f"{len(cells)} kernels on targets: {built} built, {len(cells) - built} refused"
+    return f"{len(cells)} pairs of kernel and target: {built} built, {len(cells) - built} refused"
 
 
 def _json(cells: Iterable[Cell]) -> str:

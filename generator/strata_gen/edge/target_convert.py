@@ -1,8 +1,8 @@
-"""From the edge to the model: inheritance between targets, sources of numbers, and what a single file can get wrong."""
+"""From the edge to the model: sources of numbers, and what a single file can get wrong about its targets."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
 
 from strata_gen.diagnostics import Note, Sink, did_you_mean
 from strata_gen.edge.target_edge import (
@@ -13,6 +13,7 @@ from strata_gen.edge.target_edge import (
     TargetEdge,
     TargetFile,
 )
+from strata_gen.edge.target_lineage import Lineage, read_lineages
 from strata_gen.load.document import DataPath, Document
 from strata_gen.model.target import (
     Backend,
@@ -37,29 +38,9 @@ _NUMBERS = (
     "registers_per_thread",
 )
 _GPU_ONLY = (*_NUMBERS, "matrix")
+_CPU_ONLY = ("levels", "native")
+_NAMES = {Backend.CUDA: re.compile("sm_[0-9]+"), Backend.HIP: re.compile("gfx[0-9a-f]+")}
 _NEEDED = ("dot", "mapped_stores", "compilers")
-
-
-@dataclass(frozen=True, slots=True)
-class _Lineage:
-    """A target and its bases, root first, each with its index in the file."""
-
-    chain: tuple[tuple[int, TargetEdge], ...]
-
-    @property
-    def leaf(self) -> TargetEdge:
-        return self.chain[-1][1]
-
-    @property
-    def path(self) -> DataPath:
-        return ("targets", self.chain[-1][0])
-
-    def nearest(self, key: str) -> tuple[DataPath, TargetEdge] | None:
-        """Return the closest place in the chain that writes `key`."""
-        for index, edge in reversed(self.chain):
-            if key in edge.model_fields_set and getattr(edge, key) is not None:
-                return ("targets", index, key), edge
-        return None
 
 
 class _Converter:
@@ -71,24 +52,6 @@ class _Converter:
 
     def error(self, number: str, message: str, path: DataPath, label: str = "", notes: tuple[Note, ...] = ()) -> None:
         self.sink.error(f"T{number}", message, self.document.at(*path), label, notes)
-
-    # --- inheritance
-
-    def lineage(self, index: int, by_name: dict[str, int]) -> _Lineage | None:
-        chain = [(index, self.edge.targets[index])]
-        while (base := chain[0][1].extends) is not None:
-            at: DataPath = ("targets", chain[0][0], "extends")
-            if base not in by_name:
-                if len(chain) == 1:
-                    message = f"target '{chain[0][1].name}' extends '{base}', which this file does not declare"
-                    self.error("021", message, at, did_you_mean(base, by_name))
-                return None
-            if by_name[base] in [i for i, _ in chain]:
-                names = " -> ".join([edge.name for _, edge in reversed(chain)] + [base])
-                self.error("022", f"targets extend one another in a circle: {names}", at)
-                return None
-            chain.insert(0, (by_name[base], self.edge.targets[by_name[base]]))
-        return _Lineage(tuple(chain))
 
     # --- sources and numbers
 
@@ -102,7 +65,7 @@ class _Converter:
     def note_source(self, fact: str, key: str, path: DataPath) -> None:
         self.facts.append((fact, self.source(key, path)))
 
-    def number(self, lineage: _Lineage, key: str) -> int | None:
+    def number(self, lineage: Lineage, key: str) -> int | None:
         found = lineage.nearest(key)
         if found is None:
             return None
@@ -114,7 +77,7 @@ class _Converter:
             self.error("026", f"wave size {fact.value}: a wave has 32 or 64 lanes", (*path, "value"))
         return fact.value
 
-    def matrix(self, lineage: _Lineage) -> tuple[MatrixShape, ...]:
+    def matrix(self, lineage: Lineage) -> tuple[MatrixShape, ...]:
         found = lineage.nearest("matrix")
         if found is None:
             return ()
@@ -125,7 +88,7 @@ class _Converter:
 
     # --- compilers
 
-    def denied(self, lineage: _Lineage, family: str) -> tuple[DeniedRange, ...]:
+    def denied(self, lineage: Lineage, family: str) -> tuple[DeniedRange, ...]:
         found = []
         for index, edge in lineage.chain:
             for position, denied in enumerate(edge.denied):
@@ -141,16 +104,24 @@ class _Converter:
                 message = f"denied releases end ({denied.last}) before they begin ({denied.first})"
                 self.error("025", f"{message} in target '{edge.name}'", ("targets", index, "denied", position, "last"))
 
-    def compilers(self, lineage: _Lineage) -> tuple[Compiler, ...]:
+    def compilers(self, lineage: Lineage) -> tuple[Compiler, ...]:
         found = lineage.nearest("compilers")
         if found is None:
             return ()
         path, edge = found
+        families = [compiler.family for compiler in edge.compilers or ()]
+        for index, one in lineage.chain:
+            for position, denied in enumerate(one.denied):
+                if denied.compiler not in families:
+                    message = (
+                        f"releases of {denied.compiler} are denied to a target that {denied.compiler} never builds"
+                    )
+                    self.error("034", message, ("targets", index, "denied", position, "compiler"))
         return tuple(
             self.compiler(lineage, one, (*path, position)) for position, one in enumerate(edge.compilers or ())
         )
 
-    def compiler(self, lineage: _Lineage, edge: CompilerEdge, path: DataPath) -> Compiler:
+    def compiler(self, lineage: Lineage, edge: CompilerEdge, path: DataPath) -> Compiler:
         self.note_source(f"{edge.family} minimum", edge.minimum.source, (*path, "minimum"))
         minimum, maximum = parse_version(edge.minimum.value), None
         if edge.maximum is not None:
@@ -186,9 +157,9 @@ class _Converter:
             source=self.source(edge.source, path),
         )
 
-    def levels_of(self, lineage: _Lineage, levels: dict[str, CpuLevel]) -> tuple[CpuLevel, ...]:
+    def levels_of(self, lineage: Lineage, levels: dict[str, CpuLevel]) -> tuple[CpuLevel, ...]:
         found = lineage.nearest("levels")
-        if found is None:
+        if found is None or self.edge.backend is not Backend.CPU:
             return ()
         path, edge = found
         names = edge.levels or []
@@ -206,20 +177,27 @@ class _Converter:
 
     # --- one target
 
-    def check_keys(self, lineage: _Lineage) -> None:
-        backend, leaf, path = self.edge.backend, lineage.leaf, lineage.path
-        needed = [*_NEEDED, *(["levels"] if backend is Backend.CPU else ["wave_size"])]
-        for key in needed:
+    def check_concrete(self, lineage: Lineage) -> None:
+        """Report what an abstract base may leave open: obligatory keys, and the name of an architecture."""
+        backend, leaf, at = self.edge.backend, lineage.leaf, (*lineage.path, "name")
+        for key in (*_NEEDED, "levels" if backend is Backend.CPU else "wave_size"):
             if lineage.nearest(key) is None:
-                self.error("024", f"target '{leaf.name}' and its bases leave out '{key}'", (*path, "name"))
-        misplaced = _GPU_ONLY if backend is Backend.CPU else ("levels", "native")
-        for key in misplaced:
-            if (found := lineage.nearest(key)) is not None:
-                self.error("030", f"'{key}' means nothing for a {backend} target", found[0])
+                self.error("024", f"target '{leaf.name}' and its bases leave out '{key}'", at)
+        form = _NAMES.get(backend)
+        if form is not None and not form.fullmatch(leaf.name):
+            message = f"'{leaf.name}' is not the name of a {backend} architecture, which has the form {form.pattern}"
+            self.error("035", message, at)
 
-    def target(self, lineage: _Lineage, levels: dict[str, CpuLevel]) -> Target:
+    def check_misplaced(self, lineage: Lineage) -> None:
+        for key in _GPU_ONLY if self.edge.backend is Backend.CPU else _CPU_ONLY:
+            if (found := lineage.nearest(key)) is not None:
+                self.error("030", f"'{key}' means nothing for a {self.edge.backend} target", found[0])
+
+    def target(self, lineage: Lineage, levels: dict[str, CpuLevel]) -> Target:
         self.facts = []
-        self.check_keys(lineage)
+        if not lineage.leaf.abstract:
+            self.check_concrete(lineage)
+        self.check_misplaced(lineage)
         leaf, path = lineage.leaf, lineage.path
         dot, mapped = lineage.nearest("dot"), lineage.nearest("mapped_stores")
         numbers = {key: self.number(lineage, key) for key in _NUMBERS}
@@ -243,7 +221,7 @@ class _Converter:
             span=self.document.at(*path, "name"),
         )
 
-    def knob_defaults(self, lineage: _Lineage) -> tuple[KnobDefault, ...]:
+    def knob_defaults(self, lineage: Lineage) -> tuple[KnobDefault, ...]:
         found = {
             name: KnobDefault(name, value, self.document.key_at("targets", index, "knobs", name))
             for index, edge in lineage.chain
@@ -252,19 +230,13 @@ class _Converter:
         return tuple(found[name] for name in sorted(found))
 
     def file(self) -> tuple[Target, ...]:
-        by_name: dict[str, int] = {}
+        lineages = read_lineages(self.edge, self.document, self.sink)
         for index, edge in enumerate(self.edge.targets):
-            if edge.name in by_name:
-                first = self.document.at("targets", by_name[edge.name], "name")
-                message = f"target '{edge.name}' is declared twice"
-                self.error("023", message, ("targets", index, "name"), notes=(Note("first declared here", first),))
-            by_name.setdefault(edge.name, index)
             self.check_denied(index, edge)
         levels = self.levels()
-        lineages = [self.lineage(index, by_name) for index in range(len(self.edge.targets))]
-        return tuple(
-            self.target(lineage, levels) for lineage in lineages if lineage is not None and not lineage.leaf.abstract
-        )
+        # Bases are converted too, so that what is wrong in one that nobody extends is found.
+        targets = [(lineage, self.target(lineage, levels)) for lineage in lineages]
+        return tuple(target for lineage, target in targets if not lineage.leaf.abstract)
 
 
 def _shape(text: str) -> MatrixShape:
@@ -275,5 +247,5 @@ def _shape(text: str) -> MatrixShape:
 
 
 def convert_file(edge: TargetFile, document: Document, sink: Sink) -> tuple[Target, ...]:
-    """Return the file's targets without its abstract bases; findings (codes T020 to T030) go to `sink`."""
+    """Return the file's targets without its abstract bases; findings (codes T020 to T030, T034, T035) go to `sink`."""
     return _Converter(edge, document, sink).file()

@@ -6,6 +6,7 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from strata_gen.model.specset import SpecSet
 from strata_gen.model.target import (
     FEATURE_HELP,
     Backend,
@@ -16,7 +17,7 @@ from strata_gen.model.target import (
     Target,
     show_version,
 )
-from strata_gen.resolve import package_name
+from strata_gen.resolve import package_name, targets_in_order
 
 PAGE_TEMPLATE = "targets.md.j2"
 
@@ -206,6 +207,11 @@ class _Page:
         )
 
 
-def targets_page(targets: Sequence[Target]) -> TargetsPage:
-    """Return the view of the reference page; `targets` stand in the order of the page."""
-    return _Page(targets).view()
+def page_view(specs: SpecSet) -> TargetsPage:
+    """Return the view of the reference page of all targets."""
+    return _Page(targets_in_order(specs.targets)).view()
+
+
+def page_sources(specs: SpecSet) -> tuple[str, ...]:
+    """Return the spec files that the page is made from."""
+    return tuple(sorted({target.span.file for target in specs.targets}))
