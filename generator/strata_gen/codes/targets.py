@@ -107,4 +107,20 @@ CODES: tuple[Explanation, ...] = (
         "knobs: {pool.threads: many}",
         "knobs: {pool.threads: 4}",
     ),
+    Explanation(
+        "T034",
+        "denied releases of a compiler that never builds the target",
+        "'denied' lists releases of the compilers that 'compilers' names, here or in a base; of another one it would "
+        "deny nothing.",
+        "compilers: [{family: nvcc, ...}]\ndenied: [{compiler: gcc, ...}]",
+        "compilers: [{family: nvcc, ...}]\ndenied: [{compiler: nvcc, ...}]",
+    ),
+    Explanation(
+        "T035",
+        "not the name of an architecture",
+        "The compiler's flag for the architecture is made from the target's name: sm_NN for CUDA, gfxNNN for HIP. "
+        "Other names are aliases.",
+        "- name: ampere",
+        "- name: sm_86\n  aliases: [ampere]",
+    ),
 )
