@@ -16,23 +16,24 @@ Any knob can be given to `load` by its field name; that is stronger than every o
 
 from __future__ import annotations
 
-import logging
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from time import perf_counter
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from strata_runtime import __version__
 from strata_runtime.errors import UserError
-from strata_runtime.generation import Generation, Progress
-from strata_runtime.knobs import resolve, startup_lines
+from strata_runtime.generation import Generation
+from strata_runtime.knobs import Resolution
+from strata_runtime.loading import Report, context_length, model_folder, settle
+from strata_runtime.model import Model, ModelInfo
+from strata_runtime.provider import Provider, find_provider
+from strata_runtime.reading import Progress, Reader
 from strata_runtime.request import DEFAULT_MAX_TOKENS, Prompt, Request
 from strata_runtime.sampling import Row, SamplingParams, log_softmax
 from strata_runtime.text.chat import ChatTemplate
@@ -40,35 +41,30 @@ from strata_runtime.text.end_tokens import EndTokens
 from strata_runtime.text.stream import TextStream
 from strata_runtime.text.tokenizer import Tokenizer
 
-if TYPE_CHECKING:
-    from strata_runtime.model import Model, ModelInfo
-    from strata_runtime.provider import Provider
-
-MOST_DEFAULT_CONTEXT = 8192
-
-Report = Callable[[str], None]
-"""Takes one start-up line."""
-
-_LOG = logging.getLogger("strata_runtime")
-
 
 class Engine:
     """A loaded model that generates text. Not for several threads at once; one generation runs at a time."""
 
     def __init__(
-        self, model: Model, tokenizer: Tokenizer, ends: EndTokens, folder: Path, settings: Any, *, load_s: float = 0.0
+        self,
+        model: Model,
+        tokenizer: Tokenizer,
+        ends: EndTokens,
+        folder: Path,
+        resolution: Resolution,
+        settings: Any,
+        started: float,
     ) -> None:
-        tokenizer.check_fits(model.info.vocab_size)
+        """Put loaded parts together. `settings` is what `resolution` settled, `started` a time of `perf_counter`."""
+        self.info: ModelInfo = model.info
         self.tokenizer = tokenizer
+        self.resolution = resolution
         self.settings = settings
         self.folder = folder
-        self.context = _context(settings.engine.context, model.info.context_length)
-        self._model = model
+        self.context = context_length(settings.engine.context, model.info.context_length)
         self._ends = ends
-        self._load_s = load_s
-        self._cache = model.new_cache(self.context)
-        self._running: object = None
-        self._is_open = True
+        self._reader = Reader(model, self.context, settings.engine.prompt_chunk)
+        self._load_s = perf_counter() - started
 
     @classmethod
     def load(
@@ -88,34 +84,25 @@ class Engine:
         environ: the variables that are read, `os.environ` unless given. flags: texts by dotted knob name, as a command
         line gives them. settings: values by knob field (`pool_threads=2`), stronger than all others.
         provider: the kernels package to use instead of searching for one.
-        progress: called with (done, total) while weights are read. report: takes the start-up lines; they go to the
-        logger `strata_runtime` otherwise (what was ignored or replaced as warnings).
+        progress: called with (done, total) while weights are read. report: takes the start-up lines; without it they
+        go to the logger `strata_runtime`.
 
         Raises `UserError` for everything that can be wrong with the folder, the settings or the kernels package.
         """
-        from strata_runtime.model import Model
-        from strata_runtime.provider import find_provider
-
         started = perf_counter()
         environ = os.environ if environ is None else environ
-        folder = checked_folder(path)
+        folder = model_folder(path)
         provider = provider or find_provider(environ)
-        resolution = resolve(provider.knobs, environ=environ, command_line=flags, python=settings)
-        lines = startup_lines(
-            resolution, version=__version__, target=f"{provider.backend} {provider.arch}", package=provider.name
-        )
-        _report(lines, report)
-        values = provider.settings_type.from_values(resolution.values)
+        resolution, values = settle(provider, environ, flags or {}, settings, report)
         tokenizer = Tokenizer.load(folder)
         model = Model.load(folder, provider, values, progress)
         try:
+            tokenizer.check_fits(model.info.vocab_size)
             ends = EndTokens.load(folder, tokenizer, model.info.vocab_size)
-            engine = cls(model, tokenizer, ends, folder, values)
+            return cls(model, tokenizer, ends, folder, resolution, values, started)
         except BaseException:
             model.close()
             raise
-        engine._load_s = perf_counter() - started
-        return engine
 
     def __enter__(self) -> Self:
         return self
@@ -124,15 +111,8 @@ class Engine:
         self.close()
 
     def close(self) -> None:
-        """Stop the workers and free the model; later calls raise `UserError`. Idempotent."""
-        if self._is_open:
-            self._is_open = False
-            self._model.close()
-
-    @property
-    def info(self) -> ModelInfo:
-        """What was loaded: family, sizes, bytes."""
-        return self._model.info
+        """Stop the workers and free the model; what is generated after that raises `UserError`. Idempotent."""
+        self._reader.close()
 
     @cached_property
     def chat_template(self) -> ChatTemplate:
@@ -147,7 +127,7 @@ class Engine:
         """
         if isinstance(prompt, str):
             ids = self.tokenizer.encode(prompt)
-        elif isinstance(prompt, bytes | Mapping):
+        elif isinstance(prompt, bytes | Mapping) or not hasattr(prompt, "__getitem__"):
             raise UserError(f"a prompt is text, token ids, or a list of messages, not {type(prompt).__name__}")
         elif len(prompt) and isinstance(prompt[0], Mapping):
             ids = self.chat_template.render(prompt, self.tokenizer)  # type: ignore[arg-type]
@@ -182,14 +162,14 @@ class Engine:
         self._check_fits(ids)
         stops = (stop,) if isinstance(stop, str) else tuple(stop)
         control = self.tokenizer.control_tokens
-        end_ids = {control[text] for text in stops if text in control} | (set() if ignore_eos else self._ends.end)
-        request = Request(ids, sampling or SamplingParams(), max_tokens, stops, frozenset(end_ids))
+        spelled = frozenset(control[text] for text in stops if isinstance(text, str) and text in control)
+        end_ids = spelled if ignore_eos else spelled | self._ends.end
+        request = Request(ids, sampling or SamplingParams(), max_tokens, stops, end_ids)
         return Generation(
             request,
-            self,
+            self._reader,
             TextStream(self.tokenizer, stops),
             vocab_size=self.info.vocab_size,
-            room=self.context - len(ids),
             load_s=self._load_s,
             progress=progress,
         )
@@ -211,34 +191,10 @@ class Engine:
         """Yield log-probabilities of the next token after each of `ids`, float32 [n, vocab], chunk by chunk."""
         checked = self._checked(ids)
         self._check_fits(checked)
-        owner = object()
-        for start, end in _chunks(len(checked), self.settings.engine.prompt_chunk):
-            yield log_softmax(self._forward(owner, start, checked[start:end], "all"))
+        for rows in self._reader.rows(object(), checked):
+            yield log_softmax(rows)
 
-    def read(self, generation: Generation, ids: Sequence[int], progress: Progress | None) -> Row:
-        """Read `ids` after what `generation` has read; return the logits of the last one, float32 [vocab]."""
-        at = generation.tokens_read
-        for start, end in _chunks(len(ids), self.settings.engine.prompt_chunk):
-            if progress is not None:
-                progress(start, len(ids))
-            rows = self._forward(generation, at + start, ids[start:end], "last")
-        if progress is not None:
-            progress(len(ids), len(ids))
-        row: Row = rows[0]
-        return row
-
-    def _forward(self, owner: object, at: int, ids: Sequence[int], logits: Literal["last", "all"]) -> Row:
-        """Run one pass over tokens from position `at` of the owner's sequence."""
-        if not self._is_open:
-            raise UserError("the engine is closed: load it again")
-        if at == 0:
-            self._running = owner
-            self._cache.truncate(0)
-        elif self._running is not owner:
-            raise UserError("this generation cannot go on: another one began on the same engine")
-        return self._model.forward(torch.tensor(ids), self._cache, logits=logits).numpy()
-
-    def _checked(self, ids: Sequence[object]) -> list[int]:
+    def _checked(self, ids: Sequence[Any]) -> list[int]:
         size = self.info.vocab_size
         for at, token in enumerate(ids):
             if isinstance(token, bool) or not isinstance(token, int | np.integer) or not 0 <= token < size:
@@ -248,37 +204,7 @@ class Engine:
     def _check_fits(self, ids: Sequence[int]) -> None:
         if len(ids) > self.context:
             own = self.info.context_length
-            hint = f"; engine_context can raise it to {own}" if own > self.context else ""
+            hint = f"; engine.context can raise it to {own}" if own > self.context else ""
             raise UserError(
                 f"the prompt has {len(ids)} tokens, more than the context of {self.context}: shorten it{hint}"
             )
-
-
-def checked_folder(path: str | os.PathLike[str]) -> Path:
-    """Return the folder of a model. Raises `UserError` when there is none."""
-    folder = Path(path)
-    if "\0" in str(folder):
-        raise UserError(f"{str(folder)!r}: a path cannot hold a NUL character")
-    if folder.is_file():
-        raise UserError(f"{folder}: a file; give the folder that holds config.json and the weights")
-    if not folder.is_dir():
-        raise UserError(f"{folder}: no such folder")
-    return folder
-
-
-def _context(wanted: int, most: int) -> int:
-    if wanted > most:
-        raise UserError(f"engine.context={wanted} is more than the model's own maximum of {most} tokens")
-    return wanted or min(most, MOST_DEFAULT_CONTEXT)
-
-
-def _report(lines: Sequence[str], report: Report | None) -> None:
-    for at, line in enumerate(lines):
-        if report is not None:
-            report(line)
-        else:
-            _LOG.log(logging.WARNING if at else logging.INFO, line)
-
-
-def _chunks(length: int, size: int) -> Iterator[tuple[int, int]]:
-    return ((start, min(start + size, length)) for start in range(0, length, size))

@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from time import perf_counter
-from typing import Protocol
 
+from strata_runtime.reading import Progress, Reader
 from strata_runtime.request import Chunk, FinishReason, GenerationResult, Request, Timing, Usage
 from strata_runtime.sampling import Row, Sampler
 from strata_runtime.text.stream import TextStream
-
-Progress = Callable[[int, int], None]
-"""Called with (done, total) while something long goes on."""
-
-
-class Reader(Protocol):
-    """The model side of a generation."""
-
-    def read(self, generation: Generation, ids: Sequence[int], progress: Progress | None) -> Row:
-        """Read `ids` after what `generation` has read; return the logits of the last one, float32 [vocab]."""
-        ...
 
 
 class Generation(Iterator[Chunk]):
@@ -36,7 +25,6 @@ class Generation(Iterator[Chunk]):
         stream: TextStream,
         *,
         vocab_size: int,
-        room: int,
         load_s: float,
         progress: Progress | None,
     ) -> None:
@@ -44,7 +32,7 @@ class Generation(Iterator[Chunk]):
         self._reader = reader
         self._stream = stream
         self._sampler = Sampler(request.sampling, vocab_size, request.ids)
-        self._limit = min(request.max_tokens, room)
+        self._limit = min(request.max_tokens, reader.context - len(request.ids))
         self._progress = progress
         self._token_ids: list[int] = []
         self._texts: list[str] = []
@@ -58,7 +46,11 @@ class Generation(Iterator[Chunk]):
         started = perf_counter()
         tokens = self._token_ids
         try:
-            logits = self._reader.read(self, tokens[-1:] or self.request.ids, None if tokens else self._progress)
+            logits = (
+                self._reader.read(self, len(self.request.ids) + len(tokens) - 1, tokens[-1:])
+                if tokens
+                else self._reader.read(self, 0, self.request.ids, self._progress)
+            )
             chunk = self._step(logits)
         except BaseException:
             self.close()
@@ -87,11 +79,6 @@ class Generation(Iterator[Chunk]):
     def seed(self) -> int:
         """The seed of the draws, the request's own or the one that was drawn for it."""
         return self._sampler.seed
-
-    @property
-    def tokens_read(self) -> int:
-        """Tokens that the model has read: none, or the prompt and every token drawn but the last."""
-        return len(self.request.ids) + len(self._token_ids) - 1 if self._token_ids else 0
 
     @property
     def result(self) -> GenerationResult:

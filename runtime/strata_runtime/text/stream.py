@@ -9,8 +9,9 @@ from strata_runtime.text.tokenizer import Tokenizer
 
 REPLACEMENT = "\ufffd"
 
-_UNFINISHED_AT_MOST = 3  # bytes of a UTF-8 character that lacks its last one; some decoders show each by itself
-_WINDOW = 24
+_UNFINISHED_AT_MOST = 3  # bytes of a UTF-8 character that lacks its last one
+_WINDOW = 16
+_LONGEST_WINDOW = 64  # of nothing but bytes that are no characters
 _CONTEXT = 8
 
 
@@ -25,30 +26,40 @@ class Detokenizer:
         self._decode = decode
         self._window: list[int] = []
         self._given = 0  # characters of the window's text that were given out
+        self._border = 0  # tokens of the window up to the last end of a whole character but this one
 
     def push(self, token: int) -> str:
         """Add a token that has text; return the text that is now certain (often empty)."""
-        self._window.append(token)
-        text = self._decode(self._window)
-        certain = len(text)
-        if text.endswith(REPLACEMENT):
-            certain = max(len(text.rstrip(REPLACEMENT)), len(text) - _UNFINISHED_AT_MOST)
+        window = self._window
+        window.append(token)
+        text = self._decode(window)
+        # Some decoders show all neighbouring bytes as invalid while one character among them lacks its end.
+        certain = len(text.rstrip(REPLACEMENT)) if text.endswith(REPLACEMENT) else len(text)
+        is_whole = certain == len(text)
+        if len(window) >= _LONGEST_WINDOW and not is_whole:
+            certain = max(certain, len(text) - _UNFINISHED_AT_MOST)
         new = text[self._given : certain]
         self._given += len(new)
-        if len(self._window) >= _WINDOW:
-            self._shorten(len(text) - self._given)
+        if is_whole:
+            # Bytes of half a character in front of others would spoil those, so the window is cut between characters.
+            if len(window) >= _WINDOW:
+                self._keep(window[self._border :], held=0)
+            self._border = len(self._window)
+        elif len(window) >= _LONGEST_WINDOW:
+            self._keep(window[-_CONTEXT:], held=len(text) - self._given)
         return new
 
     def flush(self) -> str:
         """End the text: return what was held back. An unfinished character becomes U+FFFD."""
         rest = self._decode(self._window)[self._given :] if self._window else ""
         self._window = []
-        self._given = 0
+        self._given = self._border = 0
         return rest
 
-    def _shorten(self, held: int) -> None:
-        del self._window[:-_CONTEXT]
-        self._given = max(0, len(self._decode(self._window)) - max(0, held))
+    def _keep(self, window: list[int], held: int) -> None:
+        self._window = window
+        self._given = max(0, len(self._decode(window)) - max(0, held))
+        self._border = 0
 
 
 class StopMatcher:

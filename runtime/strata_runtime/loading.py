@@ -1,0 +1,63 @@
+"""What is settled before a model is loaded: its folder, the kernels package, the settings."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from strata_runtime import __version__
+from strata_runtime.errors import UserError
+from strata_runtime.knobs import Resolution, resolve, startup_lines
+from strata_runtime.provider import Provider
+
+MOST_DEFAULT_CONTEXT = 8192
+
+Report = Callable[[str], None]
+"""Takes one start-up line."""
+
+_LOG = logging.getLogger("strata_runtime")
+
+
+def model_folder(path: str | os.PathLike[str]) -> Path:
+    """Return the folder of a model. Raises `UserError` when there is none."""
+    folder = Path(path)
+    if "\0" in str(folder):
+        raise UserError(f"{str(folder)!r}: a path cannot hold a NUL character")
+    if folder.is_file():
+        raise UserError(f"{folder}: a file; give the folder that holds config.json and the weights")
+    if not folder.is_dir():
+        raise UserError(f"{folder}: no such folder")
+    return folder
+
+
+def settle(
+    provider: Provider,
+    environ: Mapping[str, str],
+    flags: Mapping[str, str],
+    python: Mapping[str, object],
+    report: Report | None,
+) -> tuple[Resolution, Any]:
+    """Settle every knob, say so, and return (how it came about, the provider's `Settings`).
+
+    Without `report` the lines go to the logger `strata_runtime`, those of values that were not taken as warnings.
+    """
+    resolution = resolve(provider.knobs, environ=environ, command_line=flags, python=python)
+    target = f"{provider.backend} {provider.arch}"
+    first, *rest = startup_lines(resolution, version=__version__, target=target, package=provider.name)
+    (report or _LOG.info)(first)
+    for line in rest:
+        (report or _LOG.warning)(line)
+    return resolution, provider.settings_type.from_values(resolution.values)
+
+
+def context_length(wanted: int, most: int) -> int:
+    """Return how many tokens the cache holds: `wanted`, or for 0 the model's `most` up to a sensible default.
+
+    Raises `UserError` for more than the model's own maximum.
+    """
+    if wanted > most:
+        raise UserError(f"engine.context is {wanted}, more than this model's own maximum of {most} tokens")
+    return wanted or min(most, MOST_DEFAULT_CONTEXT)

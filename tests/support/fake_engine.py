@@ -1,0 +1,161 @@
+"""Doubles of a kernels package and a network: any logits, without a compiler or weights."""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import torch
+from strata_runtime.engine import Engine
+from strata_runtime.knobs import KnobInfo, Range, Source
+from strata_runtime.model import ModelInfo
+
+
+def knob(name, type_, default, **more):
+    derived = name.replace(".", "_")
+    return KnobInfo(
+        name=name,
+        env="STRATA_" + derived.upper(),
+        flag="--" + derived.replace("_", "-"),
+        field=derived,
+        type=type_,
+        declared=default,
+        default=default,
+        default_source=Source.DEFAULT,
+        affects="launch",
+        output="identical",
+        **more,
+    )
+
+
+KNOBS = (
+    knob("engine.context", "int", 0, range=Range(minimum=0), help="Tokens that the cache holds."),
+    knob("engine.prompt_chunk", "int", 4, range=Range(minimum=1), help="Prompt tokens in one pass."),
+    knob("pool.pin", "enum", "auto", choices=("auto", "on", "off"), help="Whether workers are pinned."),
+    knob("pool.threads", "int", 0, range=Range(minimum=0, maximum=64), invalid="default", help="Worker threads."),
+)
+
+
+class Settings:
+    @staticmethod
+    def from_values(values):
+        sections = {}
+        for name, value in values.items():
+            section, _, attribute = name.partition(".")
+            sections.setdefault(section, {})[attribute] = value
+        return SimpleNamespace(**{name: SimpleNamespace(**fields) for name, fields in sections.items()})
+
+
+@dataclass
+class FakeProvider:
+    name: str = "strata_kernels_fake"
+    backend: str = "cpu"
+    arch: str = "fake"
+    folder: Path = Path("/nowhere")
+    knobs: tuple = KNOBS
+    settings_type: type = Settings
+    native: SimpleNamespace = field(default_factory=lambda: SimpleNamespace(ISA="fake-isa"))
+
+
+@dataclass
+class FakeCache:
+    capacity: int
+    ids: list = field(default_factory=list)
+
+    @property
+    def length(self):
+        return len(self.ids)
+
+    @property
+    def bytes(self):
+        return self.capacity * 64
+
+    def truncate(self, length):
+        assert 0 <= length <= len(self.ids)
+        del self.ids[length:]
+
+
+Logits = Callable[[list[int]], np.ndarray]
+"""From all tokens read so far to the logits of the next one, float32 [vocab]."""
+
+
+class FakeModel:
+    """A network whose logits are any function of the tokens read. Records the passes: [(tokens, at, logits)]."""
+
+    def __init__(self, vocab_size, logits: Logits, context_length=64):
+        self.logits = logits
+        self.passes = []
+        self.closed = 0
+        self.info = ModelInfo(
+            path=Path("fake"),
+            family="fake",
+            title="Fake",
+            vocab_size=vocab_size,
+            context_length=context_length,
+            hidden_size=8,
+            layers=2,
+            experts=4,
+            experts_per_token=2,
+            further_layers=0,
+            parameters=1000,
+            checkpoint_bytes=4000,
+            expert_format="f32",
+            expert_bytes=2000,
+            eos_ids=(),
+        )
+
+    def new_cache(self, capacity):
+        return FakeCache(capacity)
+
+    def forward(self, ids, cache, *, logits="last"):
+        assert not self.closed
+        assert ids.dtype == torch.int64
+        assert len(ids) > 0
+        assert cache.length + len(ids) <= cache.capacity
+        self.passes.append((len(ids), cache.length, logits))
+        rows = []
+        for token in ids.tolist():
+            cache.ids.append(token)
+            rows.append(self.logits(cache.ids))
+        return torch.from_numpy(np.stack(rows if logits == "all" else rows[-1:]).astype(np.float32))
+
+    def close(self):
+        self.closed += 1
+
+
+def scripted(vocab_size, prompt_length, tokens) -> Logits:
+    """Logits whose best token is the next of `tokens`, by the number of tokens read."""
+
+    def logits(read):
+        row = np.zeros(vocab_size, np.float32)
+        row[tokens[(len(read) - prompt_length) % len(tokens)]] = 10.0
+        return row
+
+    return logits
+
+
+def hashed(vocab_size) -> Logits:
+    """Logits that look random and depend on every token read."""
+
+    def logits(read):
+        seed = np.random.SeedSequence(read).generate_state(1)[0]
+        return np.random.default_rng(seed).normal(size=vocab_size).astype(np.float32) * 2
+
+    return logits
+
+
+def load_engine(monkeypatch, folder, model, **options) -> Engine:
+    """Load a folder with doubles in place of package and network."""
+    monkeypatch.setattr("strata_runtime.engine.Model.load", lambda *_: model)
+    return Engine.load(folder, provider=FakeProvider(), environ=options.pop("environ", {}), **options)
+
+
+def patch_command_line(monkeypatch, model) -> None:
+    """Let commands that run in this process find the doubles, and no variables of the real environment."""
+    monkeypatch.setattr("strata_runtime.provider.find_provider", lambda _: FakeProvider())
+    monkeypatch.setattr("strata_runtime.engine.find_provider", lambda _: FakeProvider())
+    monkeypatch.setattr("strata_runtime.engine.Model.load", lambda *_: model)
+    for name in [name for name in os.environ if name.startswith("STRATA_")]:
+        monkeypatch.delenv(name)
