@@ -10,7 +10,7 @@ from typing import Any
 from strata_gen.model.specset import SpecSet
 from strata_gen.paths import templates_root
 from strata_gen.render import banner, make_environment, view_fields
-from strata_gen.views import knobs_reference, target_page
+from strata_gen.views import families, formats, kernels, knobs_reference, target_page
 from strata_gen.write import write_atomically
 
 
@@ -43,6 +43,24 @@ REFERENCE_PAGES: tuple[ReferencePage, ...] = (
         knobs_reference.stub_sources,
     ),
     templated("docs/reference/targets.md", target_page.PAGE_TEMPLATE, target_page.page_view, target_page.page_sources),
+    templated(
+        "docs/reference/families.md",
+        families.PAGE_TEMPLATE,
+        lambda specs: families.families_page(specs.families),
+        lambda specs: (family.span.file for family in specs.families),
+    ),
+    templated(
+        "docs/reference/formats.md",
+        formats.PAGE_TEMPLATE,
+        lambda specs: formats.formats_page(specs.formats),
+        lambda specs: (format.span.file for format in specs.formats),
+    ),
+    templated(
+        "docs/reference/kernels.md",
+        kernels.PAGE_TEMPLATE,
+        lambda specs: kernels.kernels_page(specs.kernels),
+        lambda specs: (kernel.span.file for kernel in specs.kernels),
+    ),
 )
 
 

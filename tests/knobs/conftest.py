@@ -6,6 +6,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+
 from strata_gen.emitter import GeneratedFile
 from strata_gen.model.specset import SpecSet
 from strata_gen.paths import specs_root

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
 from strata_runtime.knobs.grammar import KnobError, parse, show
 from strata_runtime.knobs.info import KnobInfo, Source
 from strata_runtime.knobs.resolve import resolve
@@ -92,7 +93,7 @@ def test_unset_empty_and_boundaries(knobs: tuple[KnobInfo, ...], library: KnobLi
 
 
 def test_a_name_that_no_knob_has(library: KnobLibrary) -> None:
-    with pytest.raises(Refused, match="there is no run-time knob 'demo.nothing'"):
+    with pytest.raises(Refused, match=r"there is no run-time knob 'demo\.nothing'"):
         library.parse_and_print("demo.nothing", "1")
 
 

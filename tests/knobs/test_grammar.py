@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from strata_gen.model import units
 from strata_runtime.knobs import grammar
 from strata_runtime.knobs.grammar import KnobError, parse, show
@@ -91,13 +92,13 @@ def test_a_text_means_its_value(knobs: tuple[KnobInfo, ...], name: str, text: st
             "demo.reserve",
             "9EB",
             "demo.reserve: '9EB' is not a size (a number and one of B kB KiB MB MiB GB GiB TB TiB, such as 512MiB)",
-        ),  # fmt: skip
+        ),
         ("demo.reserve", "9999999TiB", "demo.reserve: '9999999TiB' does not fit in 64 bits"),
         (
             "demo.patience",
             "50",
             "demo.patience: '50' is not a duration (a number and one of ns us ms s min h, such as 50us)",
-        ),  # fmt: skip
+        ),
         ("demo.patience", "0.5ns", "demo.patience: '0.5ns' is not a whole number of nanoseconds"),
         ("demo.mode", "Check", "demo.mode: 'Check' is not one of 0, 1, check"),
         ("demo.title", "a\0b", "demo.title: 'a\\x00b' holds a NUL character"),

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from hypothesis import strategies as st
+
 from strata_runtime.knobs.grammar import BYTE_UNITS, DURATION_UNITS
 from strata_runtime.knobs.info import KnobInfo, KnobValue
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from textwrap import wrap
 
 from strata_gen.emitter import Emitter
 from strata_gen.model.expr import names_in
@@ -65,7 +66,8 @@ _PYTHON_TYPES = {
     KnobType.PATH: "str",
     KnobType.LIST: "tuple[str, ...]",
 }
-_BASE_UNITS = {KnobType.BYTES: " In bytes.", KnobType.DURATION: " In nanoseconds."}
+_BASE_UNITS = {KnobType.BYTES: "In bytes. ", KnobType.DURATION: "In nanoseconds. "}
+_DOC_WIDTH = 110
 
 
 def python_type(knob: Knob) -> str:
@@ -84,9 +86,17 @@ def quoted(text: str) -> str:
 
 
 def _docstring(knob: Knob) -> str:
+    """Return the lines of a field's docstring: its help, then what is derived from the entry."""
     default = show_value(knob.default, knob.type)
-    text = f"{knob.help}{_BASE_UNITS.get(knob.type, '')} Default: {default}. {knob.env}, {knob.flag}."
-    return '"""' + text.replace("\\", "\\\\").replace('"""', '\\"\\"\\"') + '"""'
+    where = (
+        f"Built in, by strata-gen build --set {knob.name}=VALUE"
+        if knob.affects is Affects.COMPILE
+        else f"{knob.env}, {knob.flag}"
+    )
+    facts = f"{_BASE_UNITS.get(knob.type, '')}Default: {default}. {where}."
+    text = [*wrap(knob.help, _DOC_WIDTH), "", *wrap(facts, _DOC_WIDTH)]
+    escaped = "\n".join(text).replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
+    return f'"""{escaped}\n"""'
 
 
 def sections_of(knobs: Iterable[Knob]) -> tuple[SectionView, ...]:

@@ -8,7 +8,7 @@ from enum import StrEnum
 from itertools import groupby
 from typing import TypeVar
 
-from strata_gen.model.knob import Affects, Invalid, Knob, KnobType, Output, Range
+from strata_gen.model.knob import Affects, Invalid, Knob, KnobType, Output
 from strata_gen.model.specset import SpecSet
 from strata_gen.model.units import BYTE_UNITS, DURATION_UNITS
 from strata_gen.model.values import show_value, value_for
@@ -157,7 +157,9 @@ def _default(knob: Knob) -> str:
 def _allowed(knob: Knob) -> str:
     if knob.choices:
         return ", ".join(f"`{choice}`" for choice in knob.choices)
-    bounds: Range = knob.range
+    if knob.type is KnobType.BOOL:
+        return "`true`, `false`"
+    bounds = knob.range
     words = (
         ("at least", bounds.minimum),
         ("above", bounds.above),
@@ -180,14 +182,14 @@ def _facts(knob: Knob, specs: SpecSet) -> Iterator[str]:
         if own := target.knob_default(knob.name):
             value = show_value(value_for(knob, own.value), knob.type)
             yield f"Default on {target.backend} {target.name}: `{value}`"
-    yield from _relations(knob)
+    yield from _relations(knob, {other.name: other.type for other in specs.knobs})
     for row in knob.measured:
         yield f"Measured on {row.hardware}: {row.result}"
     if knob.since:
         yield f"Since {knob.since}"
 
 
-def _relations(knob: Knob) -> Iterator[str]:
+def _relations(knob: Knob, types: Mapping[str, KnobType]) -> Iterator[str]:
     for relation in knob.requires:
         yield f"Requires `{relation.text}`: {relation.note}"
     for relation in knob.conflicts:
@@ -197,4 +199,5 @@ def _relations(knob: Knob) -> Iterator[str]:
     for relation in knob.off_with:
         yield f"Turned off, with one line, while `{relation.text}`: {relation.note}"
     for implied in knob.implies:
-        yield f"While `{implied.when.text}`, implies `{implied.knob}`"
+        value = show_value(implied.value, types[implied.knob])
+        yield f"While `{implied.when.text}`, `{implied.knob}` defaults to `{value}`"
