@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from strata_runtime.errors import UserError
-
 ConfigValue = bool | int | float | str | tuple[int, ...] | None
 """One value of config.json after reading: ids are tuples."""
 
@@ -49,11 +47,11 @@ class Formula:
         return total
 
     def size(self, config: Mapping[str, ConfigValue]) -> int:
-        """Value as a size. Raises `UserError` when it is not whole (a float key may be a factor)."""
+        """Value as a size. Raises `ValueError` when it is not whole (a float key may be a factor)."""
         value = self.number(config)
         # 0.1 * 30 is not 3 in binary, yet means it.
         if not math.isfinite(value) or not math.isclose(value, round(value), rel_tol=1e-9):
-            raise UserError(f"config.json: {self} is {value}, but it must be a whole number")
+            raise ValueError(f"{self} is {value}, but it must be a whole number")
         return round(value)
 
 

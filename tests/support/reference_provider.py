@@ -1,4 +1,4 @@
-"""A provider without a compiled package: the families of the project's specs, and the reference of the native module."""
+"""A provider without a compiled package: the families of the project's specs, and a reference native module."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ from strata_gen.model.family import Family
 from strata_gen.paths import specs_root, templates_root
 from strata_gen.render import make_environment
 from strata_gen.views.families import TEMPLATE, family_view
-from support.reference_native import ReferenceNative
-
 from strata_runtime.families import FamilyInfo
+from support.reference_native import ReferenceNative
 
 
 @cache

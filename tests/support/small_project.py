@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
+from strata_gen.build import BuildRequest, BuildResult, build
 from strata_gen.emitter import Emitter
 from strata_gen.layout import Layout, layout_of
 from strata_gen.paths import project_root
+from strata_gen.progress import Reporter
 from strata_gen.resolve import Plan, find_target, make_plan
 from strata_gen.specs import load_specs
 from strata_gen.tree import Tree, make_tree
@@ -136,3 +138,17 @@ def environment(home: Path, **extra: str) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if name not in drop}
     path = os.pathsep.join([str(project_root() / "generator"), str(project_root() / "runtime"), *sys.path])
     return {**kept, "HOME": str(home), "PYTHONPATH": path, **extra}
+
+
+class Builds:
+    """Builds of the small project in this process, with a home and cache of the test's own."""
+
+    def __init__(self, small: SmallProject, home: Path, reporter: Reporter) -> None:
+        self.small, self.home, self.reporter = small, home, reporter
+
+    def __call__(
+        self, *, set_values: dict[str, str] | None = None, out: Path | None = None, cache: bool = True, **extra: str
+    ) -> BuildResult:
+        tree = self.small.tree(set_values)
+        request = BuildRequest(tree, self.small.layout(out), jobs=2, use_cache=cache)
+        return build(request, self.reporter, environment(self.home, **extra))

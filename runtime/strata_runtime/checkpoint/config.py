@@ -11,7 +11,7 @@ from pathlib import Path
 from strata_runtime.checkpoint.folder import CONFIG_FILE
 from strata_runtime.checkpoint.strict_json import json_type, read_object
 from strata_runtime.errors import UserError
-from strata_runtime.families import ConfigValue, FamilyInfo, Fixed, KeyInfo
+from strata_runtime.families import ConfigValue, FamilyInfo, Fixed, Formula, KeyInfo
 
 _TYPE_WORDS = {
     "int": "a whole number",
@@ -30,6 +30,13 @@ class Config:
     path: Path
     family: FamilyInfo
     values: Mapping[str, ConfigValue]
+
+    def size(self, formula: Formula) -> int:
+        """Evaluate a formula as a size. Raises `UserError` when it is not whole."""
+        try:
+            return formula.size(self.values)
+        except ValueError as problem:
+            raise UserError(f"{self.path}: {problem}") from None
 
 
 def _at(raw: Mapping[str, object], path: str) -> object:

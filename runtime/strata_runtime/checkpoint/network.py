@@ -47,26 +47,26 @@ def _eos_ids(config: Config, vocab_size: int) -> tuple[int, ...]:
 def read_network(config: Config) -> Network:
     """Evaluate a family's formulas. Raises `UserError` for combinations that no network can have."""
     info, values = config.family.network, config.values
-    vocab_size = info.vocab_size.size(values)
-    head_dim, rope_dim = info.head_dim.size(values), info.rope_dim.size(values)
+    vocab_size = config.size(info.vocab_size)
+    head_dim, rope_dim = config.size(info.head_dim), config.size(info.rope_dim)
     if rope_dim % 2 or not 0 < rope_dim <= head_dim:
         raise UserError(
             f"{config.path}: {info.rope_dim} is {rope_dim}: an even number from 2 to {head_dim} can be rotated"
         )
     return Network(
         vocab_size=vocab_size,
-        context_length=info.context_length.size(values),
-        hidden_size=info.hidden_size.size(values),
-        layers=info.layers.size(values),
-        heads=info.heads.size(values),
-        kv_heads=info.kv_heads.size(values),
+        context_length=config.size(info.context_length),
+        hidden_size=config.size(info.hidden_size),
+        layers=config.size(info.layers),
+        heads=config.size(info.heads),
+        kv_heads=config.size(info.kv_heads),
         head_dim=head_dim,
         norm_eps=float(info.norm_eps.number(values)),
         rope_theta=float(info.rope_theta.number(values)),
         rope_dim=rope_dim,
-        experts=info.experts.size(values),
-        top_k=info.experts_per_token.size(values),
-        expert_width=info.expert_width.size(values),
+        experts=config.size(info.experts),
+        top_k=config.size(info.experts_per_token),
+        expert_width=config.size(info.expert_width),
         router_normalised=info.router_normalised.holds(values),
         router_scale=float(info.router_scale.number(values)),
         eos_ids=_eos_ids(config, vocab_size),

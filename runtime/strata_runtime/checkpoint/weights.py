@@ -49,10 +49,10 @@ class Weights:
 def _names(info: TensorInfo, group: LayerGroup | None, config: Config) -> Iterator[Expected]:
     layers: Sequence[int | None] = (None,)
     if group is not None:
-        layers = range(group.first.size(config.values), group.end.size(config.values))
+        layers = range(config.size(group.first), config.size(group.end))
     experts: Sequence[int | None] = (None,)
     if info.per_expert:
-        experts = range(config.family.network.experts.size(config.values))
+        experts = range(config.size(config.family.network.experts))
     loaded = group is None or group.loaded
     for layer in layers:
         # Two plain replacements: a pattern of a spec is no format string.
@@ -83,7 +83,7 @@ def expected_tensors(config: Config, present: Mapping[str, object]) -> Iterator[
 def _check_one(expected: Expected, tensors: Tensors, config: Config) -> None:
     entry = tensors.entry(expected.name)
     where = f"{tensors.shards[expected.name].path}: tensor '{expected.name}'"
-    shape = tuple(size.size(config.values) for size in expected.info.shape)
+    shape = tuple(config.size(size) for size in expected.info.shape)
     if entry.shape != shape:
         formula = ", ".join(map(str, expected.info.shape))
         raise UserError(f"{where}: expected shape {list(shape)} ({formula}), found {list(entry.shape)}")
