@@ -219,6 +219,8 @@ class _Converter:
             native=leaf.native,
             facts=tuple(dict(self.facts).items()),
             span=self.document.at(*path, "name"),
+            aliases_span=self.document.at(*path, "aliases"),
+            runs_on_span=self.document.at(*path, "runs_on"),
         )
 
     def knob_defaults(self, lineage: Lineage) -> tuple[KnobDefault, ...]:

@@ -4,35 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from strata_gen.diagnostics import Note, Sink, did_you_mean
+from strata_gen.diagnostics import Note, Sink, Span, did_you_mean
 from strata_gen.model.knob import Knob
 from strata_gen.model.specset import SpecSet
 from strata_gen.model.target import Target
 from strata_gen.model.values import BadValue, value_for
 
 
-def _names(target: Target) -> Iterator[str]:
-    yield target.name
-    yield from target.aliases
+def _names(target: Target) -> Iterator[tuple[str, Span]]:
+    yield target.name, target.span
+    yield from ((alias, target.aliases_span) for alias in target.aliases)
 
 
 def _check_names(targets: tuple[Target, ...], sink: Sink) -> None:
     """A backend's names and aliases are one name space, and two backends do not share a name either."""
-    seen: dict[str, Target] = {}
+    seen: dict[str, tuple[Target, Span]] = {}
     for target in sorted(targets, key=lambda target: target.span):
-        for name in _names(target):
+        for name, span in _names(target):
             if name in seen:
-                other = seen[name]
+                other, first = seen[name]
                 message = f"'{name}' names two targets: {other.backend} {other.name} and {target.backend} {target.name}"
-                sink.error("T031", message, target.span, notes=(Note("the first one", other.span),))
-            seen.setdefault(name, target)
+                sink.error("T031", message, span, notes=(Note("the first one", first),))
+            seen.setdefault(name, (target, span))
 
 
 def _check_runs_on(target: Target, names: Mapping[str, Target], sink: Sink) -> None:
     for name in target.runs_on:
         if name not in names:
             message = f"'runs_on' of target '{target.name}' names '{name}', which is no {target.backend} target"
-            sink.error("T027", message, target.span, did_you_mean(name, names))
+            sink.error("T027", message, target.runs_on_span, did_you_mean(name, names))
 
 
 def _check_knob_defaults(target: Target, knobs: Mapping[str, Knob], sink: Sink) -> None:

@@ -179,6 +179,7 @@ class Target:
     package built for this one, itself first. `levels` (CPU only) are the micro-kernel levels compiled into the
     library, weakest first; for a `native` target they are the candidates until `strata_gen.resolve.find_target`
     has looked at the host. `facts` gives the source of every number by its key in the spec.
+    `span` is the place of the name, the other two those of the lists.
     """
 
     name: str
@@ -203,6 +204,8 @@ class Target:
     native: bool
     facts: tuple[tuple[str, Source], ...]
     span: Span
+    aliases_span: Span
+    runs_on_span: Span
 
     @property
     def package_suffix(self) -> str:
