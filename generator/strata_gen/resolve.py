@@ -67,10 +67,11 @@ def _find_backend(name: str) -> Backend:
 def _variant_refusal(backend: Backend, name: str, known: Mapping[str, Target]) -> str | None:
     """Say why an architecture with a suffix is refused; None when `name` is no such thing."""
     if backend is Backend.CUDA and (match := _CUDA_VARIANT.fullmatch(name)) and match[1] in known:
-        return f"'{name}' is refused: kernels use no instruction of the '{match[2]}' variant, and would run on less"
+        return f"'{name}' is refused: its code would run on that variant only, and no kernel needs the '{match[2]}'"
     processor, colon, features = name.partition(":")
     if backend is Backend.HIP and colon and processor in known:
-        return f"'{name}' is refused: code is built for every setting of {features.replace(':', ', ')} at once"
+        settings = " and ".join(re.findall(r"[a-z0-9]+", features)) or "a feature"
+        return f"'{name}' is refused: code is built to run with {settings} on or off"
     return None
 
 
