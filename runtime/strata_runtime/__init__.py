@@ -13,13 +13,13 @@ from strata_runtime.errors import UserError
 
 if TYPE_CHECKING:
     from strata_runtime.engine import Engine
-    from strata_runtime.sampling import SamplingParams
+    from strata_runtime.params import SamplingParams
 
 __version__ = "0.1.0"
 
 __all__ = ["Engine", "SamplingParams", "UserError", "__version__"]
 
-_LAZY = {"Engine": "strata_runtime.engine", "SamplingParams": "strata_runtime.sampling"}
+_LAZY = {"Engine": "strata_runtime.engine", "SamplingParams": "strata_runtime.params"}
 
 
 def __getattr__(name: str) -> object:

@@ -32,10 +32,11 @@ from strata_runtime.generation import Generation
 from strata_runtime.knobs import Resolution
 from strata_runtime.loading import Report, context_length, model_folder, settle
 from strata_runtime.model import Model, ModelInfo
+from strata_runtime.params import DEFAULT_MAX_TOKENS, SamplingParams
 from strata_runtime.provider import Provider, find_provider
 from strata_runtime.reading import Progress, Reader
-from strata_runtime.request import DEFAULT_MAX_TOKENS, Prompt, Request
-from strata_runtime.sampling import Row, SamplingParams, log_softmax
+from strata_runtime.request import Prompt, Request
+from strata_runtime.sampling import Row, log_softmax
 from strata_runtime.text.chat import ChatTemplate
 from strata_runtime.text.end_tokens import EndTokens
 from strata_runtime.text.stream import TextStream
@@ -109,6 +110,11 @@ class Engine:
 
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, at: TracebackType | None) -> None:
         self.close()
+
+    @property
+    def kv_bytes_per_token(self) -> int:
+        """Memory that one token of the context takes."""
+        return self._reader.cache_bytes // self.context
 
     def close(self) -> None:
         """Stop the workers and free the model; what is generated after that raises `UserError`. Idempotent."""

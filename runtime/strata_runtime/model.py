@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import torch
 
@@ -15,15 +15,19 @@ from strata_runtime.checkpoint.folder import open_folder
 from strata_runtime.checkpoint.network import Network, read_network
 from strata_runtime.checkpoint.weights import Weights, load_weights
 from strata_runtime.errors import UserError
+from strata_runtime.formats import FormatInfo
 from strata_runtime.knobs.grammar import show
 from strata_runtime.kv_cache import KVCache, make_cache
 from strata_runtime.layers.attention import Reach
 from strata_runtime.layers.buffers import Workspace
-from strata_runtime.layers.experts import STORED, BlockFormat
+from strata_runtime.layers.experts import STORED
 from strata_runtime.layers.linear import Compute, Linear
 from strata_runtime.layers.norm import RmsNorm
 from strata_runtime.layers.stack import Layer, load_layers
 from strata_runtime.provider import Provider
+
+if TYPE_CHECKING:
+    from strata_runtime._settings import Settings
 
 Progress = Callable[[int, int], None]
 """Called with (layers done, layers in all) while a model is loaded."""
@@ -71,7 +75,7 @@ class Model:
         self._workspace = Workspace(network, max(layer.width for layer in layers))
 
     @staticmethod
-    def load(path: Path, provider: Provider, settings: Any, progress: Progress | None = None) -> Model:
+    def load(path: Path, provider: Provider, settings: Settings, progress: Progress | None = None) -> Model:
         """Load a checkpoint folder. `settings` is an instance of the provider's `Settings`.
 
         Raises `UserError` for whatever is wrong with the folder, naming file, tensor, what was expected and found.
@@ -81,7 +85,7 @@ class Model:
         tensors = open_folder(path)
         weights = load_weights(tensors, config, network.layers)
         wanted = _expert_format(provider, settings.engine.expert_format)
-        compute = Compute(provider.native, provider.native.make_pool(_native_knobs(provider, settings)))
+        compute = Compute(provider.native, provider.native.make_pool(native_knobs(provider, settings)))
         try:
             layers = load_layers(compute, weights.layers, network, wanted, progress or _quiet)
             formats = sorted({layer.expert_format for layer in layers if layer.expert_format})
@@ -165,11 +169,11 @@ def _quiet(done: int, total: int) -> None:
     """Report nothing."""
 
 
-def _expert_format(provider: Provider, name: str) -> BlockFormat | None:
+def _expert_format(provider: Provider, name: str) -> FormatInfo | None:
     """Look up the format to re-encode experts in; None to keep them. Raises `UserError` when the package lacks it."""
     if name == STORED:
         return None
-    known: dict[str, BlockFormat] = {form.name: form for form in provider.formats}
+    known = {form.name: form for form in provider.formats}
     if name not in known:
         raise UserError(
             f"engine.expert_format is {name}, but {provider.name} was built with {', '.join(known)}: rebuild it"
@@ -177,7 +181,7 @@ def _expert_format(provider: Provider, name: str) -> BlockFormat | None:
     return known[name]
 
 
-def _native_knobs(provider: Provider, settings: Any) -> list[tuple[str, str]]:
+def native_knobs(provider: Provider, settings: Settings) -> list[tuple[str, str]]:
     """Return the pool's knobs as the native parser reads them."""
     pool = [knob for knob in provider.knobs if knob.section == "pool" and not knob.is_built_in]
     texts = ((knob.name, show(knob, getattr(settings.pool, knob.attribute))) for knob in pool)

@@ -16,14 +16,18 @@ from functools import cached_property
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from strata_runtime.errors import UserError
 from strata_runtime.families import FamilyInfo
+from strata_runtime.formats import FormatInfo
 from strata_runtime.knobs import KnobInfo
 from strata_runtime.manifest import MANIFEST, Damaged, Manifest, build_command, check_files, misfit, read_manifest
 from strata_runtime.native import ABI_VERSION, NativeModule
 from strata_runtime.repair import rebuild
+
+if TYPE_CHECKING:
+    from strata_runtime._settings import Settings
 
 PATH_VARIABLE = "STRATA_PROVIDER_PATH"
 ENTRY_POINTS = "strata.kernels"
@@ -72,7 +76,7 @@ class Provider:
         return self._module("settings").KNOBS  # type: ignore[no-any-return]
 
     @cached_property
-    def settings_type(self) -> type[Any]:
+    def settings_type(self) -> type[Settings]:
         """The generated class `Settings`."""
         return self._module("settings").Settings  # type: ignore[no-any-return]
 
@@ -82,7 +86,7 @@ class Provider:
         return self._module("families").FAMILIES  # type: ignore[no-any-return]
 
     @cached_property
-    def formats(self) -> tuple[Any, ...]:
+    def formats(self) -> tuple[FormatInfo, ...]:
         """Every weight format of the package."""
         return self._module("formats").FORMATS  # type: ignore[no-any-return]
 
@@ -128,6 +132,18 @@ def _open(folder: Path, *, may_rebuild: bool = True) -> Provider:
     if why is not None:
         raise UserError(f"{folder}: the kernels package does not fit: {why}; rebuild it: {manifest.build_command}")
     return Provider(manifest.package, manifest.backend, manifest.arch, folder, manifest)
+
+
+def survey(environ: Mapping[str, str]) -> list[tuple[Path, Provider | UserError]]:
+    """List every package that is considered, in order of preference, with what is wrong with it. Rebuilds nothing."""
+    named = environ.get(PATH_VARIABLE, "").strip()
+    found: list[tuple[Path, Provider | UserError]] = []
+    for folder in [Path(named).expanduser().absolute()] if named else [*_installed(), *_built()]:
+        try:
+            found.append((folder, _open(folder, may_rebuild=False)))
+        except UserError as problem:
+            found.append((folder, problem))
+    return found
 
 
 def find_provider(environ: Mapping[str, str]) -> Provider:

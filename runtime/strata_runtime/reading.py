@@ -31,6 +31,11 @@ class Reader:
         self._owner: object = None
         self._is_open = True
 
+    @property
+    def cache_bytes(self) -> int:
+        """Memory of the whole cache."""
+        return self._cache.bytes
+
     def read(self, owner: object, at: int, ids: Sequence[int], progress: Progress | None = None) -> Row:
         """Read one or more `ids` at position `at` of the owner's text; return the last one's logits, float32 [vocab].
 

@@ -7,10 +7,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from strata_runtime.errors import UserError
-from strata_runtime.sampling import SamplingParams
+from strata_runtime.params import DEFAULT_MAX_TOKENS, SamplingParams
 from strata_runtime.text.chat import Message
-
-DEFAULT_MAX_TOKENS = 512
 
 Prompt = str | Sequence[int] | Sequence[Message]
 """Text (all of it literal), token ids, or the messages of a conversation."""

@@ -1,0 +1,161 @@
+"""`strata generate`: text from a model, streaming."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from strata_runtime.cli.knob_command import KnobCommand, package_and_flags
+from strata_runtime.cli.main import EXIT_INTERRUPTED
+from strata_runtime.cli.prompt import read_prompt
+from strata_runtime.cli.terminal import Terminal
+from strata_runtime.knobs.grammar import show
+from strata_runtime.params import DEFAULT_MAX_TOKENS, SamplingParams
+
+if TYPE_CHECKING:
+    from strata_runtime.engine import Engine
+    from strata_runtime.generation import Generation
+    from strata_runtime.request import GenerationResult, Prompt
+
+_Function = TypeVar("_Function", bound=Callable[..., object])
+
+_DEFAULTS = SamplingParams()
+
+
+def _write(text: str) -> None:
+    if text:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+
+
+def _stream(generation: Generation) -> bool:
+    """Write text as it comes. Returns whether the user interrupted it."""
+    written = 0
+    try:
+        with closing(generation):
+            for chunk in generation:
+                _write(chunk.text)
+                written += len(chunk.text)
+    except KeyboardInterrupt:
+        _write(generation.result.text[written:])
+        return True
+    return False
+
+
+def _collect(generation: Generation) -> bool:
+    """Generate without writing. Returns whether the user interrupted it."""
+    try:
+        generation.run()
+    except KeyboardInterrupt:
+        return True
+    return False
+
+
+def _closing_line(result: GenerationResult, *, greedy: bool) -> str:
+    usage, timing = result.usage, result.timing
+    count = f"{usage.completion_tokens} token{'' if usage.completion_tokens == 1 else 's'}"
+    speed = f" in {timing.decode_s:.2f} s: {timing.tokens_per_second:.1f} tokens/s" if timing.tokens_per_second else ""
+    draws = "greedy" if greedy else f"seed {result.seed}"
+    interrupted = "; interrupted" if result.finish_reason == "cancelled" else ""
+    return f"{count}{speed} (prompt {usage.prompt_tokens} tokens, {timing.prompt_s:.2f} s; {draws}{interrupted})"
+
+
+def _as_json(result: GenerationResult, engine: Engine) -> str:
+    resolution = engine.resolution
+    settings = {knob.name: show(knob, resolution.values[knob.name]) for knob in resolution.differing()}
+    return json.dumps({**dataclasses.asdict(result), "settings": settings})
+
+
+def _messages(prompt: str, system: str | None, *, chat: bool) -> Prompt:
+    if not chat:
+        if system is not None:
+            raise click.UsageError("--system needs --chat.")
+        return prompt
+    first = [] if system is None else [{"role": "system", "content": system}]
+    return [*first, {"role": "user", "content": prompt}]
+
+
+def _sampling_option(flag: str, type_: type[int | float], text: str) -> Callable[[_Function], _Function]:
+    name = flag.removeprefix("--").replace("-", "_")
+    metavar = "N" if type_ is int else "X"
+    default = getattr(_DEFAULTS, name)
+    return click.option(flag, type=type_, default=default, show_default=True, metavar=metavar, help=text)
+
+
+@click.command(cls=KnobCommand)
+@click.option("--model", required=True, metavar="DIR", help="Folder with config.json, tokenizer.json and weights.")
+@click.option("--prompt", metavar="TEXT", help="What the model goes on from; - reads standard input.")
+@click.option("--prompt-file", metavar="FILE", help="Read the prompt from a UTF-8 file; - is standard input.")
+@click.option("--chat", is_flag=True, help="Put the prompt into the model's chat template, as the user's message.")
+@click.option("--system", metavar="TEXT", help="System message of the chat.")
+@click.option(
+    "--max-tokens", type=int, default=DEFAULT_MAX_TOKENS, show_default=True, metavar="N", help="Most tokens to draw."
+)
+@_sampling_option("--temperature", float, "0 takes the most probable token.")
+@_sampling_option("--top-k", int, "Draw from the K most probable tokens; 0 is all.")
+@_sampling_option("--top-p", float, "Draw from the most probable tokens that reach this probability; 1 is all.")
+@_sampling_option("--min-p", float, "Drop tokens less probable than this part of the best one's probability.")
+@_sampling_option("--repetition-penalty", float, "Above 1, tokens that occurred become less probable.")
+@click.option("--seed", type=int, metavar="N", help="Seed of the draws. Default: a new one, named at the end.")
+@click.option("--stop", multiple=True, metavar="TEXT", help="End the text before TEXT; may be repeated.")
+@click.option("--ignore-eos", is_flag=True, help="Go on after the model's own end tokens.")
+@click.option("--json", "as_json", is_flag=True, help="Write one JSON object at the end instead of streaming text.")
+@click.option("--quiet", is_flag=True, help="Write nothing to stderr but errors.")
+@click.pass_context
+def command(
+    ctx: click.Context,
+    /,
+    model: str,
+    prompt: str | None,
+    prompt_file: str | None,
+    chat: bool,
+    system: str | None,
+    max_tokens: int,
+    stop: tuple[str, ...],
+    ignore_eos: bool,
+    as_json: bool,
+    quiet: bool,
+    **others: Any,
+) -> None:
+    """Write text with a model.
+
+    The text goes to stdout as it comes, and nothing else does; what else there is to say goes to stderr. Special
+    tokens that the prompt spells stay plain text.
+    """
+    asked = _messages(read_prompt(prompt, prompt_file), system, chat=chat)
+    from strata_runtime.engine import Engine
+
+    sampling = SamplingParams(**{field.name: others.pop(field.name) for field in dataclasses.fields(SamplingParams)})
+    package, flags = package_and_flags(ctx, others)
+    terminal = Terminal(quiet=quiet)
+    with Engine.load(
+        model,
+        environ=package.environ,
+        flags=flags,
+        provider=package.require(),
+        progress=terminal.progress("loading layer"),
+        report=terminal.say,
+    ) as engine:
+        generation = engine.generate(
+            asked,
+            sampling,
+            max_tokens=max_tokens,
+            stop=stop,
+            ignore_eos=ignore_eos,
+            progress=terminal.progress("reading the prompt, token"),
+        )
+        interrupted = _collect(generation) if as_json else _stream(generation)
+        result = generation.result
+        if as_json:
+            _write(_as_json(result, engine) + "\n")
+        elif sys.stdout.isatty() and not result.text.endswith("\n"):
+            _write("\n")
+        terminal.say(_closing_line(result, greedy=sampling.temperature == 0))
+    if interrupted:
+        ctx.exit(EXIT_INTERRUPTED)
