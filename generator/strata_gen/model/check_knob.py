@@ -87,7 +87,8 @@ def _check_build_time(knob: Knob, by_name: Mapping[str, Knob], sink: Sink) -> No
 
 
 def _gates(knob: Knob) -> Iterator[Relation]:
-    yield from (*knob.requires, *knob.off_with)
+    """Yield the relations that can take a value away from a knob."""
+    yield from knob.off_with
     if knob.ignored_unless is not None:
         yield knob.ignored_unless
 
@@ -99,12 +100,18 @@ def _check_cycles(knobs: Sequence[Knob], sink: Sink) -> None:
         return (name.knob for relation in relations for name in names_in(relation.condition))
 
     gated = {knob.name: tuple(dict.fromkeys(names(_gates(knob)))) for knob in knobs}
+    related = {knob.name: (*names(iter(knob.requires)), *gated[knob.name]) for knob in knobs}
     implied: dict[str, tuple[str, ...]] = {knob.name: () for knob in knobs}
     for knob in knobs:
         for one in knob.implies:
             implied[one.knob] = (*implied.get(one.knob, ()), *names(iter((one.when,))))
-    for graph, what in ((gated, "relations"), (implied, "implied values")):
-        for cycle in find_cycles(graph):
+    # What decides a value must be settled before it; `requires` is looked at when everything is.
+    deciding = {name: (*gated[name], *implied[name]) for name in gated}
+    told: set[frozenset[str]] = set()
+    graphs = ((related, "relations"), (implied, "implied values"), (deciding, "relations and implied values"))
+    for graph, what in graphs:
+        for cycle in (cycle for cycle in find_cycles(graph) if frozenset(cycle) not in told):
+            told.add(frozenset(cycle))
             chain = " -> ".join((*cycle, cycle[0]))
             notes = tuple(Note(f"'{name}' is declared here", by_name[name].span) for name in cycle[1:])
             sink.error("K035", f"the {what} of knobs form a cycle: {chain}", by_name[cycle[0]].span, notes=notes)
