@@ -18,8 +18,8 @@ _Kind = OneOf["name", "number", "quantity", "text", "word", "op", "end"]
 
 _TOKEN = re.compile(
     r"""\s*(?:
-      (?P<quantity>-?[0-9]+(?:\.[0-9]+)?[A-Za-z]+(?![0-9A-Za-z_.]))
-    | (?P<number>-?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?(?![0-9A-Za-z_.]))
+      (?P<number>-?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?(?![0-9A-Za-z_.]))
+    | (?P<quantity>-?[0-9]+(?:\.[0-9]+)?[A-Za-z]+(?![0-9A-Za-z_.]))
     | (?P<text>"(?:[^"\\]|\\["\\])*")
     | (?P<name>[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z0-9_]+)+)
     | (?P<word>[A-Za-z_][A-Za-z0-9_]*)
@@ -191,7 +191,10 @@ class _Parser:
 def parse_expr(text: str, locate: Locate) -> Expr:
     """Parse one expression. Raises `ExprError` at the first place that is not in the language."""
     parser = _Parser(_tokens(text, locate), locate)
-    expr = parser.condition()
+    try:
+        expr = parser.condition()
+    except RecursionError:
+        raise ExprError("nested too deeply", locate(0, len(text))) from None
     if parser.here.kind != "end":
         raise parser.unexpected("'and', 'or' or the end")
     return expr
