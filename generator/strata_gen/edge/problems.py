@@ -42,10 +42,10 @@ _YAML_WORDS: Mapping[type, str] = {
 
 # pydantic error type -> what the value must be, from the error's context.
 _LIMIT_WORDS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
-    "greater_than": lambda context: f"must be above {context['gt']}",
-    "greater_than_equal": lambda context: f"must be at least {context['ge']}",
-    "less_than": lambda context: f"must be below {context['lt']}",
-    "less_than_equal": lambda context: f"must be at most {context['le']}",
+    "greater_than": lambda context: f"must be above {_number(context['gt'])}",
+    "greater_than_equal": lambda context: f"must be at least {_number(context['ge'])}",
+    "less_than": lambda context: f"must be below {_number(context['lt'])}",
+    "less_than_equal": lambda context: f"must be at most {_number(context['le'])}",
     "multiple_of": lambda context: f"must be a multiple of {context['multiple_of']}",
     "too_short": lambda context: f"must have at least {_counted(context['min_length'], 'item')}",
     "too_long": lambda context: f"must have at most {_counted(context['max_length'], 'item')}",
@@ -56,6 +56,10 @@ _LIMIT_WORDS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
 }
 
 _BOOLISH = frozenset({"yes", "no", "on", "off", "y", "n"})
+
+
+def _number(bound: float) -> str:
+    return str(int(bound)) if bound == int(bound) else str(bound)
 
 
 def _counted(count: int, noun: str) -> str:
@@ -96,7 +100,14 @@ def _problem(error: ErrorDetails, document: Document) -> _Problem:
             path = (*path, part)
         else:
             rest = (*rest, part)
-    return _Problem(error["type"], path, rest, error.get("ctx", {}), error["msg"])
+    context = error.get("ctx", {})
+    # The tag of a union is a key like any other to who writes the file.
+    if error["type"] == "union_tag_not_found":
+        return _Problem("missing", path, (*rest, context["discriminator"].strip("'")), context, error["msg"])
+    if error["type"] == "union_tag_invalid":
+        tag = context["discriminator"].strip("'")
+        return _Problem("literal_error", (*path, tag), rest, {"expected": context["expected_tags"]}, error["msg"])
+    return _Problem(error["type"], path, rest, context, error["msg"])
 
 
 def _without_union_noise(problems: Sequence[_Problem]) -> Iterator[_Problem]:
@@ -212,8 +223,10 @@ class _Reporter:
             message = f"{subject} must be one of {', '.join(choices)}, not {shown}{inside}"
             label = did_you_mean(str(given), choices) if is_word else ""
         elif problem.number == LIMIT:
+            # Of text that a validator prepares, pydantic does not say that its length is one of text.
+            limit_type = f"string_{problem.type}" if problem.type.startswith("too_") and is_word else problem.type
             is_empty = given in ("", []) and problem.context.get("min_length") == 1
-            limit = "must not be empty" if is_empty else _LIMIT_WORDS[problem.type](problem.context)
+            limit = "must not be empty" if is_empty else _LIMIT_WORDS[limit_type](problem.context)
             message = f"{subject} {limit}{inside}"
         else:
             text = problem.message.removeprefix("Value error, ").removeprefix("Assertion failed, ")
