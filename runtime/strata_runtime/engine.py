@@ -22,7 +22,7 @@ from functools import cached_property
 from pathlib import Path
 from time import perf_counter
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +42,9 @@ from strata_runtime.text.end_tokens import EndTokens
 from strata_runtime.text.stream import TextStream
 from strata_runtime.text.tokenizer import Tokenizer
 
+if TYPE_CHECKING:
+    from strata_runtime._settings import Settings
+
 
 class Engine:
     """A loaded model that generates text. Not for several threads at once; one generation runs at a time."""
@@ -53,7 +56,7 @@ class Engine:
         ends: EndTokens,
         folder: Path,
         resolution: Resolution,
-        settings: Any,
+        settings: Settings,
         started: float,
     ) -> None:
         """Put loaded parts together. `settings` is what `resolution` settled, `started` a time of `perf_counter`."""

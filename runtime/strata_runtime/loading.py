@@ -6,12 +6,15 @@ import logging
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from strata_runtime import __version__
 from strata_runtime.errors import UserError
 from strata_runtime.knobs import Resolution, resolve, startup_lines
 from strata_runtime.provider import Provider
+
+if TYPE_CHECKING:
+    from strata_runtime._settings import Settings
 
 MOST_DEFAULT_CONTEXT = 8192
 
@@ -39,7 +42,7 @@ def settle(
     flags: Mapping[str, str],
     python: Mapping[str, object],
     report: Report | None,
-) -> tuple[Resolution, Any]:
+) -> tuple[Resolution, Settings]:
     """Settle every knob, say so, and return (how it came about, the provider's `Settings`).
 
     Without `report` the lines go to the logger `strata_runtime`, those of values that were not taken as warnings.

@@ -16,7 +16,6 @@ from strata_runtime.checkpoint.network import Network, read_network
 from strata_runtime.checkpoint.weights import Weights, load_weights
 from strata_runtime.errors import UserError
 from strata_runtime.formats import FormatInfo
-from strata_runtime.knobs.grammar import show
 from strata_runtime.kv_cache import KVCache, make_cache
 from strata_runtime.layers.attention import Reach
 from strata_runtime.layers.buffers import Workspace
@@ -24,7 +23,7 @@ from strata_runtime.layers.experts import STORED
 from strata_runtime.layers.linear import Compute, Linear
 from strata_runtime.layers.norm import RmsNorm
 from strata_runtime.layers.stack import Layer, load_layers
-from strata_runtime.provider import Provider
+from strata_runtime.provider import Provider, native_knobs
 
 if TYPE_CHECKING:
     from strata_runtime._settings import Settings
@@ -179,10 +178,3 @@ def _expert_format(provider: Provider, name: str) -> FormatInfo | None:
             f"engine.expert_format is {name}, but {provider.name} was built with {', '.join(known)}: rebuild it"
         )
     return known[name]
-
-
-def native_knobs(provider: Provider, settings: Settings) -> list[tuple[str, str]]:
-    """Return the pool's knobs as the native parser reads them."""
-    pool = [knob for knob in provider.knobs if knob.section == "pool" and not knob.is_built_in]
-    texts = ((knob.name, show(knob, getattr(settings.pool, knob.attribute))) for knob in pool)
-    return [(name, text) for name, text in texts if text]

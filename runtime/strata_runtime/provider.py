@@ -22,6 +22,7 @@ from strata_runtime.errors import UserError
 from strata_runtime.families import FamilyInfo
 from strata_runtime.formats import FormatInfo
 from strata_runtime.knobs import KnobInfo
+from strata_runtime.knobs.grammar import show
 from strata_runtime.manifest import MANIFEST, Damaged, Manifest, build_command, check_files, misfit, read_manifest
 from strata_runtime.native import ABI_VERSION, NativeModule
 from strata_runtime.repair import rebuild
@@ -100,6 +101,13 @@ class Provider:
                 f"rebuild it: {self.manifest.build_command}"
             )
         return module  # type: ignore[no-any-return]
+
+
+def native_knobs(provider: Provider, settings: Settings) -> list[tuple[str, str]]:
+    """Return the pool's knobs as the native parser reads them."""
+    pool = [knob for knob in provider.knobs if knob.section == "pool" and not knob.is_built_in]
+    texts = ((knob.name, show(knob, getattr(settings.pool, knob.attribute))) for knob in pool)
+    return [(name, text) for name, text in texts if text]
 
 
 def _installed() -> Iterator[Path]:
