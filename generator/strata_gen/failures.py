@@ -39,10 +39,10 @@ def _kind(pattern: str, hint: str) -> _Kind:
 # In order: what stands first explains what stands after it.
 _KINDS = (
     _kind(r"No space left on device|Disk quota exceeded", "the disk is full: free some space, or build with --out DIR"),
-    _kind(r"File too large|File size limit exceeded", "a limit on file sizes is in force: see 'ulimit -f'"),
+    _kind(r"File too large|File size limit exceeded|SIGXFSZ", "a limit on file sizes is in force: see 'ulimit -f'"),
     _kind(
         r"Killed signal terminated|\bKilled\b|out of memory|cannot allocate memory|Cannot allocate memory"
-        r"|virtual memory exhausted|std::bad_alloc|\[code=137\]",
+        r"|virtual memory exhausted|std::bad_alloc|\[code=137\]|SIGKILL",
         "the compiler ran out of memory: build with fewer jobs (--jobs 1), or give it more memory",
     ),
     _kind(r"fatal error: Python\.h", "Python's C headers are missing: Debian and Ubuntu 'apt-get install python3-dev'"),

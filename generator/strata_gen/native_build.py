@@ -153,7 +153,7 @@ class NativeBuild:
         return next(self.layout.cmake.glob("_native*.so"))
 
     def _failure(self, output: Sequence[str], rerun: Sequence[str], status: int) -> BuildFailure:
+        if status < 0:
+            output = [*output, f"error: {Path(rerun[0]).name} was ended by {signal.Signals(-status).name}"]
         line = with_origins(first_error(output), self.layout.tree, read_manifest(self.layout.tree))
-        if not output and status < 0:
-            line = f"{Path(rerun[0]).name} was ended by {signal.Signals(-status).name}"
         return BuildFailure(line, hint=hint_for(output), rerun=shlex.join(rerun), log=Path(shown(self.log)))

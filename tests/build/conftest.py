@@ -4,9 +4,9 @@ import io
 from pathlib import Path
 
 import pytest
-from strata_gen.build import BuildRequest, BuildResult, build
+
 from strata_gen.progress import Reporter
-from support.small_project import SmallProject, environment, make_small_project
+from support.small_project import Builds, SmallProject, make_small_project
 
 
 @pytest.fixture
@@ -23,20 +23,6 @@ def said() -> io.StringIO:
 @pytest.fixture
 def reporter(said: io.StringIO) -> Reporter:
     return Reporter(said)
-
-
-class Builds:
-    """Builds of the small project in this process, with a home and cache of the test's own."""
-
-    def __init__(self, small: SmallProject, home: Path, reporter: Reporter) -> None:
-        self.small, self.home, self.reporter = small, home, reporter
-
-    def __call__(
-        self, *, set_values: dict[str, str] | None = None, out: Path | None = None, cache: bool = True, **extra: str
-    ) -> BuildResult:
-        tree = self.small.tree(set_values)
-        request = BuildRequest(tree, self.small.layout(out), jobs=2, use_cache=cache)
-        return build(request, self.reporter, environment(self.home, **extra))
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from strata_gen.failures import BuildFailure, first_error, hint_for, with_origins
 
 CODE = """\
@@ -82,7 +83,9 @@ def test_paths_of_the_tree_become_the_files_that_one_would_edit() -> None:
     }
     tree = Path("/t/tree")
     assert with_origins("/t/tree/runtime/src/a.cpp:3:5: error: x", tree, manifest) == "runtime/src/a.cpp:3:5: error: x"
-    assert with_origins("/t/tree/src/b.cpp:1:1: error: x", tree, manifest).endswith("[generated from templates/b.cpp.j2]")
+    assert with_origins("/t/tree/src/b.cpp:1:1: error: x", tree, manifest).endswith(
+        "[generated from templates/b.cpp.j2]"
+    )
     assert with_origins("/usr/include/c.h:1: error: x", tree, manifest) == "/usr/include/c.h:1: error: x"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from strata_gen.jobs import GIB, available_cores, available_memory, default_jobs
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from strata_gen.key import build_key
 from strata_gen.model.knob import Affects, Knob, KnobType
 from strata_gen.paths import specs_root

@@ -11,6 +11,7 @@ from typing import Any
 
 import jinja2.meta
 import pytest
+
 from strata_gen.emitter import Emitter
 from strata_gen.errors import GeneratorError
 from strata_gen.host import HostCpu

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from strata_gen.errors import GeneratorError
 from strata_gen.model.target import CompilerFamily
 from strata_gen.resolve import find_target
@@ -22,9 +23,8 @@ def fake(folder: Path, version_text: str, *, name: str = "g++") -> Path:
     """A compiler that only answers questions."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / name
-    path.write_text(
-        f'#!/bin/sh\ncase "$1" in --version) cat <<EOF\n{version_text}\nEOF\n;; -dumpmachine) echo x86_64-linux-gnu;; esac\n'
-    )
+    answers = f"--version) cat <<EOF\n{version_text}\nEOF\n;; -dumpmachine) echo x86_64-linux-gnu;;"
+    path.write_text(f'#!/bin/sh\ncase "$1" in {answers} esac\n')
     path.chmod(0o755)
     return path
 

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+
 from strata_gen.emitter import GeneratedFile
 from strata_gen.errors import GeneratorError
 from strata_gen.write import TreeChanges, compare_tree, write_tree
