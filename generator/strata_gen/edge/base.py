@@ -6,12 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Generic, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from strata_gen.diagnostics import Sink
 from strata_gen.edge.problems import report
 from strata_gen.load.document import Document
-from strata_gen.load.scalars import WrittenFloat, WrittenInt
 
 
 class Edge(BaseModel):
@@ -20,12 +19,8 @@ class Edge(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
-def _as_written(value: object) -> object:
-    return value.raw if isinstance(value, WrittenInt | WrittenFloat) else value
-
-
-Text = Annotated[str, BeforeValidator(_as_written)]
-"""Text that may look like a number: `since: 8.10` stays `8.10`."""
+Text = Annotated[str, Field(strict=False, coerce_numbers_to_str=True)]
+"""Text that may look like a number: `since: 8.10` stays `8.10`, as the loader's numbers print as they were written."""
 
 EdgeT = TypeVar("EdgeT", bound=Edge)
 ModelT = TypeVar("ModelT")

@@ -223,10 +223,8 @@ class _Reporter:
             message = f"{subject} must be one of {', '.join(choices)}, not {shown}{inside}"
             label = did_you_mean(str(given), choices) if is_word else ""
         elif problem.number == LIMIT:
-            # Of text that a validator prepares, pydantic does not say that its length is one of text.
-            limit_type = f"string_{problem.type}" if problem.type.startswith("too_") and is_word else problem.type
             is_empty = given in ("", []) and problem.context.get("min_length") == 1
-            limit = "must not be empty" if is_empty else _LIMIT_WORDS[limit_type](problem.context)
+            limit = "must not be empty" if is_empty else _LIMIT_WORDS[problem.type](problem.context)
             message = f"{subject} {limit}{inside}"
         else:
             text = problem.message.removeprefix("Value error, ").removeprefix("Assertion failed, ")

@@ -9,7 +9,7 @@ import re
 
 
 class WrittenInt(int):
-    """An int that remembers its source text in `raw`."""
+    """An int that remembers its source text in `raw`, and prints as it."""
 
     raw: str
 
@@ -19,9 +19,12 @@ class WrittenInt(int):
         self.raw = raw
         return self
 
+    def __str__(self) -> str:
+        return self.raw
+
 
 class WrittenFloat(float):
-    """A float that remembers its source text in `raw`."""
+    """A float that remembers its source text in `raw`, and prints as it."""
 
     raw: str
 
@@ -30,6 +33,9 @@ class WrittenFloat(float):
         self = super().__new__(cls, value)
         self.raw = raw
         return self
+
+    def __str__(self) -> str:
+        return self.raw
 
 
 class AmbiguousScalar(ValueError):
