@@ -7,7 +7,6 @@ spin = "50us"
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -41,6 +40,8 @@ def read_config_file(knobs: Sequence[KnobInfo], path: Path) -> Layer:
 
 
 def _load(path: Path) -> dict[str, object]:
+    import tomllib  # most programs have no config file, and every one pays for imports
+
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as problem:
