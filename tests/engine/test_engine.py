@@ -4,6 +4,7 @@ import logging
 
 import numpy as np
 import pytest
+
 from strata_runtime import SamplingParams, UserError
 from strata_runtime.sampling import log_softmax
 from support.fake_engine import FakeModel, hashed, load_engine, scripted
@@ -172,7 +173,20 @@ def test_a_tokenizer_that_adds_a_first_token_gives_an_empty_prompt_one(monkeypat
 
 @pytest.mark.parametrize(
     "prompt",
-    [b"abc", {"role": "user"}, 5, None, [1, -1], [VOCAB], [1.0], ["a"], [True], [{"role": "user"}, 5], {1, 2}, "\udcff"],
+    [
+        b"abc",
+        {"role": "user"},
+        5,
+        None,
+        [1, -1],
+        [VOCAB],
+        [1.0],
+        ["a"],
+        [True],
+        [{"role": "user"}, 5],
+        {1, 2},
+        "\udcff",
+    ],
     ids=repr,
 )
 def test_a_prompt_that_is_none_is_refused(engine_saying, prompt):

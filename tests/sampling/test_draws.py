@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from strata_runtime.errors import UserError
 from strata_runtime.sampling import CounterUniform, Sampler, SamplingParams, log_softmax, token_logprobs
 

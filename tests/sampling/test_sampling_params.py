@@ -3,6 +3,7 @@
 import math
 
 import pytest
+
 from strata_runtime.errors import UserError
 from strata_runtime.sampling import SamplingParams
 

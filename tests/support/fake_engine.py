@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import torch
+
 from strata_runtime.engine import Engine
 from strata_runtime.knobs import KnobInfo, Range, Source
 from strata_runtime.model import ModelInfo
@@ -56,7 +57,17 @@ class FakeProvider:
     folder: Path = Path("/nowhere")
     knobs: tuple = KNOBS
     settings_type: type = Settings
-    native: SimpleNamespace = field(default_factory=lambda: SimpleNamespace(ISA="fake-isa"))
+    native: SimpleNamespace = field(default_factory=lambda: SimpleNamespace(ISA="fake-isa", make_pool=FakePool))
+
+
+class FakePool:
+    threads = 3
+
+    def __init__(self, knobs):
+        assert all(isinstance(text, str) for pair in knobs for text in pair)
+
+    def close(self):
+        pass
 
 
 @dataclass

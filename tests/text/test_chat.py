@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from strata_runtime.errors import UserError
 from strata_runtime.text.chat import ChatTemplate
 from strata_runtime.text.protect import Protection

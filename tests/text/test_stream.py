@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+
 from strata_runtime.errors import UserError
 from strata_runtime.text.stream import Detokenizer, StopMatcher, TextStream
 from strata_runtime.text.tokenizer import Tokenizer

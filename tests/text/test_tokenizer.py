@@ -5,11 +5,12 @@ import json
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tokenizers import AddedToken
+
 from strata_runtime.errors import UserError
 from strata_runtime.text.end_tokens import EndTokens
 from strata_runtime.text.tokenizer import Tokenizer
 from support.text_models import byte_fallback, byte_level, write_folder
-from tokenizers import AddedToken
 
 
 def load(tmp_path, **parts):

@@ -6,11 +6,11 @@ import dataclasses
 import json
 import sys
 from collections.abc import Callable
-from contextlib import closing
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from strata_runtime.cli.interrupt import Interrupt
 from strata_runtime.cli.knob_command import KnobCommand, package_and_flags
 from strata_runtime.cli.main import EXIT_INTERRUPTED
 from strata_runtime.cli.prompt import read_prompt
@@ -34,27 +34,22 @@ def _write(text: str) -> None:
         sys.stdout.flush()
 
 
-def _stream(generation: Generation) -> bool:
-    """Write text as it comes. Returns whether the user interrupted it."""
+def _run(generation: Generation, interrupt: Interrupt, *, stream: bool) -> None:
+    """Generate to the end, or until Ctrl-C; with `stream`, write the text as it comes."""
     written = 0
     try:
-        with closing(generation):
-            for chunk in generation:
+        for chunk in generation:
+            if stream:
                 _write(chunk.text)
                 written += len(chunk.text)
+            if interrupt.requested:
+                break
     except KeyboardInterrupt:
+        interrupt.requested = True
+    finally:
+        generation.close()
+    if stream:
         _write(generation.result.text[written:])
-        return True
-    return False
-
-
-def _collect(generation: Generation) -> bool:
-    """Generate without writing. Returns whether the user interrupted it."""
-    try:
-        generation.run()
-    except KeyboardInterrupt:
-        return True
-    return False
 
 
 def _closing_line(result: GenerationResult, *, greedy: bool) -> str:
@@ -142,20 +137,22 @@ def command(
         progress=terminal.progress("loading layer"),
         report=terminal.say,
     ) as engine:
+        interrupt = Interrupt()
         generation = engine.generate(
             asked,
             sampling,
             max_tokens=max_tokens,
             stop=stop,
             ignore_eos=ignore_eos,
-            progress=terminal.progress("reading the prompt, token"),
+            progress=interrupt.between(terminal.progress("reading the prompt, token")),
         )
-        interrupted = _collect(generation) if as_json else _stream(generation)
+        with interrupt:
+            _run(generation, interrupt, stream=not as_json)
         result = generation.result
         if as_json:
             _write(_as_json(result, engine) + "\n")
         elif sys.stdout.isatty() and not result.text.endswith("\n"):
             _write("\n")
         terminal.say(_closing_line(result, greedy=sampling.temperature == 0))
-    if interrupted:
+    if result.finish_reason == "cancelled":
         ctx.exit(EXIT_INTERRUPTED)

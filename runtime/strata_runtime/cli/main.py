@@ -6,6 +6,8 @@ Only click is imported here: `strata --help` answers from the table below.
 from __future__ import annotations
 
 import difflib
+import io
+import sys
 from collections.abc import Mapping
 from importlib import import_module
 from typing import NamedTuple
@@ -100,4 +102,7 @@ def group() -> None:
 
 def main() -> None:
     """Entry point of the `strata` script."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # Models write any character; a terminal that lacks one must not end the text.
+        sys.stdout.reconfigure(errors="replace")
     group.main(prog_name="strata")
