@@ -74,6 +74,9 @@ def test_a_knob_names_the_file(knobs: tuple[KnobInfo, ...], tmp_path: Path, sour
         ("[demo]\ntitle = ['a']\n", r"demo\.title: \['a'\] is not a value"),
         ("[config]\nfile = 'other.toml'\n", r"a config file cannot name another one: remove 'config\.file'"),
         ("[pool\n", r"strata\.toml is not valid TOML: "),
+        pytest.param("[pool]\nthreads = " + "[" * 100_000, r"strata\.toml is not valid TOML: ", id="deep"),
+        pytest.param("[pool]\nthreads = " + "9" * 5000, r"strata\.toml is not valid TOML: ", id="long"),
+        ("[pool]\nthreads = " + "9" * 400, r"pool\.threads: a whole number of .* bits does not fit"),
         ("[pool]\nthreads = 1\nthreads = 2\n", r"is not valid TOML: "),
     ],
 )  # fmt: skip

@@ -133,6 +133,8 @@ def test_python_values(knobs: tuple[KnobInfo, ...], argument: str, value: object
         ("demo_count", 1.0),
         ("demo_count", [1]),
         ("demo_count", 2**63),
+        pytest.param("demo_count", 10**6000, id="demo_count-huge"),
+        pytest.param("demo_patience", 10**6000, id="demo_patience-huge"),
         ("demo_flag", 2),
         ("demo_mode", True),
         ("demo_words", ["a,b"]),

@@ -48,7 +48,7 @@ def _load(path: Path) -> dict[str, object]:
         raise UserError(f"config file {path} cannot be read: {problem.strerror}") from None
     except UnicodeDecodeError as problem:
         raise UserError(f"config file {path} is not UTF-8 text: byte {problem.start} cannot be read") from None
-    except tomllib.TOMLDecodeError as problem:
+    except (ValueError, RecursionError) as problem:
         raise UserError(f"config file {path} is not valid TOML: {problem}") from None
 
 

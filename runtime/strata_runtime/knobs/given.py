@@ -20,6 +20,9 @@ class Given:
     origin: Origin
 
 
+# Python refuses to write much longer numbers as text.
+_MOST_BITS = 1000
+
 Layer = Mapping[str, Given]
 """What one source gave, by dotted knob name. Blank texts are left out: blank is "unset"."""
 
@@ -55,9 +58,9 @@ def from_python(knobs: Sequence[KnobInfo], arguments: Mapping[str, object]) -> L
 
 
 def _python_text(knob: KnobInfo, value: object) -> str:
-    if knob.type == "duration" and isinstance(value, int) and not isinstance(value, bool):
-        return f"{value}ns"
-    return plain_text(knob, os.fspath(value) if isinstance(value, os.PathLike) else value)
+    text = plain_text(knob, os.fspath(value) if isinstance(value, os.PathLike) else value)
+    is_bare_duration = knob.type == "duration" and isinstance(value, int) and not isinstance(value, bool)
+    return f"{text}ns" if is_bare_duration else text
 
 
 def plain_text(knob: KnobInfo, value: object) -> str:
@@ -66,6 +69,8 @@ def plain_text(knob: KnobInfo, value: object) -> str:
         return ""
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, int) and value.bit_length() > _MOST_BITS:
+        raise UserError(f"{knob.name}: a whole number of {value.bit_length()} bits does not fit in 64 bits")
     if isinstance(value, str | int | float):
         return str(value)
     if knob.type == "list" and isinstance(value, Sequence) and all(_is_item(item) for item in value):
