@@ -58,6 +58,9 @@ def damage(package: Path) -> str | None:
 def put_in_place(package: Path, destination: Path) -> None:
     """Make `destination` be a copy of `package`. Whoever has the old one's files open keeps them."""
     destination.parent.mkdir(parents=True, exist_ok=True)
+    # Callers hold a lock, so what is there was left by a process that was killed.
+    for left in (*destination.parent.glob(".new-*"), *destination.parent.glob(".old-*")):
+        shutil.rmtree(left, ignore_errors=True)
     staging = Path(tempfile.mkdtemp(dir=destination.parent, prefix=".new-"))
     old = Path(tempfile.mkdtemp(dir=destination.parent, prefix=".old-"))
     try:

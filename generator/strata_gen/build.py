@@ -15,7 +15,7 @@ from strata_gen import __version__
 from strata_gen.artifact import damage, put_in_place, read_facts, seal
 from strata_gen.cache import ArtifactCache, open_cache
 from strata_gen.errors import GeneratorError
-from strata_gen.import_check import import_check
+from strata_gen.import_check import check_package
 from strata_gen.jobs import default_jobs
 from strata_gen.key import build_key, python_abi
 from strata_gen.layout import Layout
@@ -191,7 +191,7 @@ class _Builder:
         compiled = native.compile(request.jobs or default_jobs())
         package = _assemble(request, native.module())
         with self.reporter.step(lambda: "checking that the package imports"):
-            seen = import_check(request.tree.plan, package, native.log)
+            seen = check_package(request.tree, package, native.log, self.reporter)
         seal(package, _facts(request, self.toolchain, self.key, seen))
         put_in_place(package, self.destination)
         shutil.rmtree(package.parent, ignore_errors=True)

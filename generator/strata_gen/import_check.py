@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
+from strata_gen.errors import GeneratorError
 from strata_gen.failures import BuildFailure, hint_for
+from strata_gen.host import read_host
 from strata_gen.layout import shown
 from strata_gen.paths import runtime_root
+from strata_gen.progress import Reporter
 from strata_gen.resolve import Plan
+from strata_gen.tree import Tree
 
 _SCRIPT = """
 import importlib, json, pathlib, sys
@@ -24,6 +29,29 @@ for path in sorted(pathlib.Path(package.__file__).parent.glob("*.py")):
 native = importlib.import_module(name + "._native")
 print(json.dumps({"abi_version": native.ABI_VERSION, "isa": native.ISA}))
 """
+
+
+_ABI = re.compile(r"\bkAbiVersion = (\d+);")
+
+
+def _declared_abi(tree: Tree) -> int:
+    """Return the version of the native protocol that the sources declare."""
+    found = [match for file in tree.files if file.path.endswith(".cpp") for match in _ABI.findall(file.text)]
+    if len(found) != 1:
+        raise GeneratorError("the native sources must declare 'kAbiVersion = N;' exactly once", where="runtime/src")
+    return int(found[0])
+
+
+def check_package(tree: Tree, package: Path, log: Path, reporter: Reporter) -> dict[str, object]:
+    """Import a new package, unless this machine cannot run it: then one line says so.
+
+    Returns `abi_version`, and the `isa` in use when it was imported. Raises `BuildFailure`.
+    """
+    host, weakest = read_host(), tree.plan.target.levels[0]
+    if lacking := host.missing(weakest):
+        reporter.say(f"{tree.plan.package} is not imported to check it: this CPU lacks {', '.join(lacking)}")
+        return {"abi_version": _declared_abi(tree)}
+    return import_check(tree.plan, package, log)
 
 
 def import_check(plan: Plan, package: Path, log: Path) -> dict[str, object]:

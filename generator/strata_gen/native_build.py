@@ -21,7 +21,7 @@ import pybind11
 from strata_gen.failures import BuildFailure, first_error, hint_for, with_origins
 from strata_gen.key import python_abi
 from strata_gen.layout import Layout, shown
-from strata_gen.progress import Reporter
+from strata_gen.progress import Reporter, counted
 from strata_gen.toolchain import Toolchain
 from strata_gen.tools import clean_environment, find_tool, running
 from strata_gen.write import read_manifest, write_atomically
@@ -128,19 +128,19 @@ class NativeBuild:
         command = [ninja, "-j", str(jobs), *(["-v"] if self.verbose else []), "_native"]
         compiled: list[str] = []
         failed: list[str] = []
-        at = "[0/?]"
+        at = ""
         with (
             self._started(command) as (process, log),
-            self.reporter.step(lambda: f"{at} compiling with {jobs} jobs"),
+            self.reporter.step(lambda: f"{at}compiling with {counted(jobs, 'job')}"),
         ):
             for line in _lines(process, log):
                 if self.verbose:
                     self.reporter.say(line)
                 if progress := _PROGRESS.match(line):
-                    at = f"[{progress[1]}/{progress[2]}]"
+                    at = f"[{progress[1]}/{progress[2]}] "
                     if (source := _OBJECT.search(line)) and not failed:
                         compiled.append(source[1])
-                        self.reporter.say(f"{at} {source[1]}")
+                        self.reporter.say(f"{at}{source[1]}")
                 elif failed or line.startswith("FAILED: "):
                     failed.append(line)
         if process.returncode != 0:

@@ -12,6 +12,11 @@ FIRST_S = 2.0
 EVERY_S = 10.0
 
 
+def counted(count: int, noun: str) -> str:
+    """Return a number of things in words: `1 file`, `2 files`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 class Reporter:
     """Writes whole lines to one stream, and repeats what is going on when nothing else was said for a while."""
 

@@ -77,8 +77,11 @@ def _inputs(project: Path, roots: Sequence[Path]) -> tuple[Path, ...]:
     specs = [path for root in roots for kind in KINDS for path in (root / kind.folder, *spec_files(root, kind))]
     folders = {templates_root(), project / "templates"}
     templates = [path for folder in folders for path in (folder, *folder.rglob("*.j2"))]
+    native = [path for folder in NATIVE_FOLDERS for path in (project / folder, *(project / folder).rglob("*"))]
+    native = [path for path in native if path.is_dir() or path.suffix in _SOURCE_SUFFIXES]
     modules = Path(__file__).resolve().parent.rglob("*.py")
-    return tuple(sorted({*specs, *templates, *modules, *_handwritten_paths(project)}))
+    everything = {*specs, *templates, *modules, *native, project / "CMakeLists.txt"}
+    return tuple(sorted(path for path in everything if path.exists()))
 
 
 def make_tree(

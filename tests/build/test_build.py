@@ -16,6 +16,7 @@ from strata_gen.artifact import damage
 from strata_gen.build import BuildResult
 from strata_gen.errors import GeneratorError
 from strata_gen.failures import BuildFailure
+from strata_gen.host import HostCpu
 from strata_gen.progress import Reporter
 from support.small_project import Builds, compiles, environment, make_compiler, make_small_project
 
@@ -158,15 +159,11 @@ def test_the_same_key_elsewhere_comes_from_the_cache(run_build: Builds, tmp_path
     assert ask(second, "native.answer()") == "42"
 
 
-def test_no_cache_neither_takes_nor_stores(run_build: Builds, tmp_path: Path) -> None:
-    run_build(cache=False)
-    assert not (tmp_path / "home").exists()
-    assert run_build(out=tmp_path / "out2", cache=False).how == "built"
-
-
-def test_the_same_inputs_give_the_same_bytes_in_another_folder(run_build: Builds, tmp_path: Path) -> None:
+def test_without_the_cache_another_folder_gives_the_same_bytes(run_build: Builds, tmp_path: Path) -> None:
     first = run_build(cache=False)
     second = run_build(out=tmp_path / "another place", cache=False)
+    assert (first.how, second.how) == ("built", "built")
+    assert not (tmp_path / "home").exists()
     name = next(path.name for path in first.path.glob("_native*"))
     assert (first.path / name).read_bytes() == (second.path / name).read_bytes()
 
@@ -258,6 +255,15 @@ def test_code_that_this_cpu_cannot_run_says_so(run_build: Builds) -> None:
     with pytest.raises(BuildFailure) as caught:
         run_build()
     assert "SIGILL" in caught.value.line and "CPU" in caught.value.hint
+
+
+def test_a_target_beyond_this_cpu_is_built_and_not_imported(
+    run_build: Builds, said: io.StringIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("strata_gen.import_check.read_host", lambda: HostCpu("x86_64", "old", frozenset()))
+    result = run_build()
+    assert "is not imported to check it: this CPU lacks cx16" in said.getvalue()
+    assert json.loads((result.path / "manifest.json").read_text())["abi_version"] == 1
 
 
 def test_missing_python_headers_are_named_before_anything_runs(

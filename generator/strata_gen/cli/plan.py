@@ -11,9 +11,9 @@ from pathlib import Path
 import click
 
 from strata_gen.cli.main import EXIT_USER_ERROR
-from strata_gen.cli.target_options import Selection, counted, each, listed, target_options
+from strata_gen.cli.target_options import Selection, each, listed, target_options
 from strata_gen.foresee import Foresight, foresee
-from strata_gen.progress import Reporter
+from strata_gen.progress import Reporter, counted
 from strata_gen.tree import Tree
 
 

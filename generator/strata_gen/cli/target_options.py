@@ -109,11 +109,6 @@ def each(selection: Selection, work: Callable[[str, Tree], None]) -> dict[str, G
     return refused
 
 
-def counted(count: int, noun: str) -> str:
-    """Return `1 file`, `2 files`."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
 def listed(paths: Sequence[str], mark: str) -> list[str]:
     """Return one line per path, each behind `mark`."""
     return [f"  {mark} {path}" for path in paths]

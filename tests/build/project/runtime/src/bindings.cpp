@@ -6,6 +6,8 @@
 
 namespace {
 
+constexpr int kAbiVersion = 1;
+
 PyObject* answer(PyObject*, PyObject*) { return PyLong_FromLong(strata::answer()); }
 
 PyMethodDef methods[] = {{"answer", answer, METH_NOARGS, nullptr}, {nullptr, nullptr, 0, nullptr}};
@@ -16,7 +18,7 @@ PyModuleDef definition = {PyModuleDef_HEAD_INIT, "_native", nullptr, -1, methods
 
 PyMODINIT_FUNC PyInit__native() {
   PyObject* module = PyModule_Create(&definition);
-  PyModule_AddIntConstant(module, "ABI_VERSION", 1);
+  PyModule_AddIntConstant(module, "ABI_VERSION", kAbiVersion);
   PyModule_AddStringConstant(module, "ISA", "small");
   PyModule_AddIntConstant(module, "MAX_WINDOW", strata::kMaxWindow);
   PyModule_AddIntConstant(module, "VECTOR_BYTES", strata::vector_bytes());
