@@ -23,7 +23,7 @@ build: setup ## Build the kernels package for this machine's CPU
 	$(BIN)/strata-gen build --target cpu native
 
 demo: build ## Build, and let the bundled model write some Python
-	$(BIN)/strata generate --model $(MODEL) --chat --prompt "$(PROMPT)" --max-tokens 160 --temperature 0
+	$(BIN)/strata generate --model $(MODEL) --chat --prompt "$(PROMPT)" --temperature 0 --repetition-penalty 1.2
 
 test: setup-dev ## Run the tests
 	$(BIN)/python -m pytest $(PYTEST_ARGS)

@@ -28,7 +28,7 @@ class Worker:
 
     def __init__(self, script: Path, name: str, arguments: Sequence[str], threads: int) -> None:
         self.name = name
-        environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "TRANSFORMERS_VERBOSITY": "error"}
+        environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
         command = [sys.executable, str(script), *arguments, "--worker", name]
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
@@ -66,6 +66,15 @@ def _claim_stdout() -> TextIO:
     kept = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     return kept
+
+
+def quiet_transformers() -> None:
+    """Silence progress bars and the report of weights that transformers does not use (the extra layer's)."""
+    from transformers.utils import logging
+
+    untyped: Any = logging
+    untyped.set_verbosity_error()
+    untyped.disable_progress_bar()
 
 
 def peak_memory() -> int:

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from common import MODEL, ROOT, project_text, report, table
+from common import MODEL, ROOT, project_text, quiet_transformers, report, table
 from numpy.typing import NDArray
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -34,6 +34,7 @@ class Oracle:
     """transformers in float32."""
 
     def __init__(self, model: Path) -> None:
+        quiet_transformers()
         self._model: Any = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)
         self._tokenizer: Any = AutoTokenizer.from_pretrained(model)
 

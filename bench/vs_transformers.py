@@ -16,7 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Protocol
 
-from common import MODEL, Message, Worker, peak_memory, report, serve, spread, table, usable_cpus
+from common import MODEL, Message, Worker, peak_memory, quiet_transformers, report, serve, spread, table, usable_cpus
 
 PROMPT = "import argparse\nimport json\nfrom pathlib import Path\n\n\n"
 PEERS = ("transformers float32", "transformers bfloat16")
@@ -57,6 +57,7 @@ class Transformers:
         import torch
         from transformers import AutoModelForCausalLM, AutoTokenizer
 
+        quiet_transformers()
         self._model: Any = AutoModelForCausalLM.from_pretrained(model, dtype=getattr(torch, dtype))
         self._inputs: Any = AutoTokenizer.from_pretrained(model)(PROMPT, return_tensors="pt")
 
