@@ -10,7 +10,7 @@ from typing import Any
 from strata_gen.model.specset import SpecSet
 from strata_gen.paths import templates_root
 from strata_gen.render import banner, make_environment, view_fields
-from strata_gen.views import families, formats, kernels, knobs_reference, target_page
+from strata_gen.views import families, format_page, kernel_page, knobs_reference, target_page
 from strata_gen.write import write_atomically
 
 
@@ -49,18 +49,8 @@ REFERENCE_PAGES: tuple[ReferencePage, ...] = (
         lambda specs: families.families_page(specs.families),
         lambda specs: (family.span.file for family in specs.families),
     ),
-    templated(
-        "docs/reference/formats.md",
-        formats.PAGE_TEMPLATE,
-        lambda specs: formats.formats_page(specs.formats),
-        lambda specs: (format.span.file for format in specs.formats),
-    ),
-    templated(
-        "docs/reference/kernels.md",
-        kernels.PAGE_TEMPLATE,
-        lambda specs: kernels.kernels_page(specs.kernels),
-        lambda specs: (kernel.span.file for kernel in specs.kernels),
-    ),
+    templated("docs/reference/formats.md", format_page.PAGE_TEMPLATE, format_page.page_view, format_page.page_sources),
+    templated("docs/reference/kernels.md", kernel_page.PAGE_TEMPLATE, kernel_page.page_view, kernel_page.page_sources),
 )
 
 

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -48,10 +49,21 @@ PoolOptions pool_options(const Knobs& knobs) {
   return {static_cast<int>(knobs.pool_threads), std::chrono::nanoseconds(knobs.pool_spin), pinning};
 }
 
-std::unique_ptr<Runner> make_pool(const std::vector<std::pair<std::string, std::string>>& texts) {
+std::unique_ptr<Runner> make_pool(const std::vector<std::pair<std::string, std::string>>& texts,
+                                  const std::optional<std::string>& isa) {
   Knobs knobs;
   for (const auto& [name, text] : texts) parse(name, text, knobs);
-  return std::make_unique<Runner>(best_level(), pool_options(knobs), static_cast<std::size_t>(knobs.pool_claim_rows));
+  const LevelKernels& kernels = isa ? level_named(*isa) : best_level();
+  return std::make_unique<Runner>(kernels, pool_options(knobs), static_cast<std::size_t>(knobs.pool_claim_rows));
+}
+
+// Instruction sets that have kernels in this package and run on this CPU, weakest first.
+py::tuple runnable_isas() {
+  py::list isas;
+  for (const LevelKernels* level : all_levels()) {
+    if (runs_here(*level)) isas.append(level->isa);
+  }
+  return py::tuple(isas);
 }
 
 std::string parse_knob(const std::string& name, const std::string& text) {
@@ -138,6 +150,11 @@ void bind_dequantize(const std::string& format, std::int64_t rows, std::int64_t 
   dequantize(info, count, wide, pointer<const std::byte>(blocks), pointer<float>(out));
 }
 
+std::uint64_t bind_checksum(Runner& pool, std::uintptr_t data, std::uint64_t bytes) {
+  const py::gil_scoped_release release;
+  return checksum(pool, pointer<const std::byte>(data), bytes);
+}
+
 }  // namespace
 }  // namespace strata
 
@@ -146,6 +163,7 @@ PYBIND11_MODULE(_native, module) {
   module.doc() = "Kernels of this package on the CPU pool; see strata_runtime.native.";
   module.attr("ABI_VERSION") = kAbiVersion;
   module.attr("ISA") = best_level().isa;
+  module.attr("ISAS") = runnable_isas();
 
   py::class_<Runner>(module, "Pool")
       .def_property_readonly("threads", [](const Runner& pool) { return pool.pool.threads(); })
@@ -158,7 +176,7 @@ PYBIND11_MODULE(_native, module) {
     return self.experts.all.size();
   });
 
-  module.def("make_pool", make_pool, py::arg("knobs"));
+  module.def("make_pool", make_pool, py::arg("knobs"), py::arg("isa") = std::nullopt);
   module.def("make_matrix", make_matrix, py::arg("format"), py::arg("rows"), py::arg("columns"), py::arg("address"),
              py::arg("bytes"), py::arg("owner"));
   module.def("make_experts", make_experts, py::arg("format"), py::arg("hidden"), py::arg("width"), py::arg("gate"),
@@ -173,5 +191,6 @@ PYBIND11_MODULE(_native, module) {
              py::arg("out"));
   module.def("dequantize", bind_dequantize, py::arg("format"), py::arg("rows"), py::arg("columns"), py::arg("blocks"),
              py::arg("out"));
+  module.def("checksum", bind_checksum, py::arg("pool"), py::arg("data"), py::arg("bytes"));
   module.def("parse_knob", parse_knob, py::arg("name"), py::arg("text"));
 }

@@ -19,16 +19,18 @@ const LevelKernels& best_level() {
                            ", which the weakest kernels of this package (" + levels.front()->name + ") need");
 }
 
-const LevelKernels& level_named(const std::string& name) {
+const LevelKernels& level_named(std::string_view isa) {
   std::string known;
   for (const LevelKernels* level : all_levels()) {
-    if (name == level->name) {
+    if (isa == level->isa) {
       if (missing(*level).empty()) return *level;
-      throw std::invalid_argument("this CPU lacks " + missing(*level) + ", which kernels of level " + name + " need");
+      throw std::invalid_argument("this CPU lacks " + missing(*level) + ", which the " + level->isa + " kernels need");
     }
-    known += (known.empty() ? "" : ", ") + std::string(level->name);
+    known += (known.empty() ? "" : ", ") + std::string(level->isa);
   }
-  throw std::invalid_argument("unknown kernel level '" + name + "': this package has " + known);
+  throw std::invalid_argument("no kernels for '" + std::string(isa) + "': this package has " + known);
 }
+
+bool runs_here(const LevelKernels& level) { return missing(level).empty(); }
 
 }  // namespace strata

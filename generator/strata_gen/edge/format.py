@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated
 
 from pydantic import Field as Key
@@ -128,11 +127,13 @@ class _Converter:
         edge, elements = self.edge.decode, self.edge.block.elements
         quant = self.field("quant", edge.quant, elements, f"one value for each of the block's {elements} elements")
         scale = self.field("scale", edge.scale, 1, "one value") if edge.scale is not None else None
-        used = {edge.quant, edge.scale}
+        return Decode(quant, scale) if quant is not None else None
+
+    def check_unused(self) -> None:
+        used = {self.edge.decode.quant, self.edge.decode.scale}
         for index, field in enumerate(self.edge.fields):
             if field.name not in used:
                 self.error("F026", f"field '{field.name}' is used by nothing", "fields", index, "name")
-        return Decode(quant, scale) if quant is not None else None
 
     def check_encode(self, decode: Decode) -> None:
         edge = self.edge.encode
@@ -173,10 +174,13 @@ def _convert(edge: FormatEdge, document: Document, sink: Sink) -> tuple[Format, 
     converter = _Converter(edge, document, sink)
     converter.check_fields()
     decode = converter.decode()
-    if decode is not None:
-        converter.check_encode(decode)
-        converter.check_activation(decode)
+    # What follows from a wrong field is not worth a finding of its own.
     if decode is None or len(sink.diagnostics) > before:
+        return ()
+    converter.check_unused()
+    converter.check_encode(decode)
+    converter.check_activation(decode)
+    if len(sink.diagnostics) > before:
         return ()
     return (
         Format(

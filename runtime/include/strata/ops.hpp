@@ -37,4 +37,8 @@ void run_experts(Runner& runner, const Experts& layer, std::size_t tokens, std::
 void combine(std::size_t tokens, std::size_t top_k, std::size_t hidden, const float* rows, const float* weights,
              float* out);
 
+// XOR of the 64-bit words at `data` (trailing bytes left out): reads memory once, as fast as the pool can. What a read
+// bandwidth is measured with.
+std::uint64_t checksum(Runner& runner, const std::byte* data, std::size_t bytes);
+
 }  // namespace strata

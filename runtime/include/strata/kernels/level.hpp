@@ -4,7 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <span>
-#include <string>
+#include <string_view>
 
 #include "strata/cpu_features.hpp"
 #include "strata/gen/formats.hpp"
@@ -36,7 +36,11 @@ std::span<const LevelKernels* const> all_levels();
 // The strongest level that this CPU can run. Throws std::runtime_error naming what is missing when there is none.
 const LevelKernels& best_level();
 
-// The level `name`. Throws std::invalid_argument when it is not in the library or this CPU cannot run it.
-const LevelKernels& level_named(const std::string& name);
+// The level of an instruction set by its name. Throws std::invalid_argument when it is not in the library or this CPU
+// cannot run it.
+const LevelKernels& level_named(std::string_view isa);
+
+// Whether this CPU has all that a level needs.
+bool runs_here(const LevelKernels& level);
 
 }  // namespace strata

@@ -1,4 +1,4 @@
-// Vectors as plain arrays: what the compiler makes of them is up to the flags, the bits are not.
+// 128-bit vectors in the compiler's own notation: any CPU, no intrinsics.
 #pragma once
 
 #include <cstddef>
@@ -15,33 +15,34 @@ struct generic {
   static constexpr std::size_t kLanes = 8;
   static constexpr std::size_t kRegisters = 16;
 
+  using Float4 = float __attribute__((vector_size(16)));
+  using Int4 = std::int32_t __attribute__((vector_size(16)));
+  using Uint4 = std::uint32_t __attribute__((vector_size(16)));
+  using Short8 = std::int16_t __attribute__((vector_size(16)));
+  using Short4 = std::int16_t __attribute__((vector_size(8)));
+  using UnsignedShort4 = std::uint16_t __attribute__((vector_size(8)));
+  using Byte8 = std::int8_t __attribute__((vector_size(8)));
+
   struct Float {
-    float lane[kLanes];
+    Float4 low;
+    Float4 high;
   };
 
-  STRATA_INLINE static Float zero() { return {}; }
+  STRATA_INLINE static Float zero() { return {Float4{}, Float4{}}; }
 
-  STRATA_INLINE static Float load(const float* at) {
-    Float v;
-    for (std::size_t i = 0; i < kLanes; ++i) v.lane[i] = at[i];
-    return v;
-  }
+  STRATA_INLINE static Float load(const float* at) { return {read<Float4>(at), read<Float4>(at + 4)}; }
 
   STRATA_INLINE static Float load_bf16(const std::byte* at) {
-    Float v;
-    for (std::size_t i = 0; i < kLanes; ++i) v.lane[i] = field::load<field::Bf16>(at, i);
-    return v;
+    return {widen_bf16(read<UnsignedShort4>(at)), widen_bf16(read<UnsignedShort4>(at + sizeof(UnsignedShort4)))};
   }
 
   // a * b + c, the product rounded.
   STRATA_INLINE static Float multiply_add(Float a, Float b, Float c) {
-    for (std::size_t i = 0; i < kLanes; ++i) c.lane[i] = a.lane[i] * b.lane[i] + c.lane[i];
-    return c;
+    return {a.low * b.low + c.low, a.high * b.high + c.high};
   }
 
   STRATA_INLINE static float sum(Float v) {
-    float half[4];
-    for (std::size_t i = 0; i < 4; ++i) half[i] = v.lane[i] + v.lane[i + 4];
+    const Float4 half = v.low + v.high;
     return (half[0] + half[2]) + (half[1] + half[3]);
   }
 
@@ -49,29 +50,51 @@ struct generic {
   static constexpr std::size_t kStep = 1;
 
   struct Weights {
-    std::int8_t value[Int8Row::kBlock];
+    Short8 value[4];
     float scale;
   };
 
   template <class Format>
   STRATA_INLINE static Weights load_weights(const std::byte* block) {
     Weights w;
-    __builtin_memcpy(w.value, block + Format::kQuant, sizeof w.value);
+    unroll<4>([&](auto i) STRATA_LAMBDA { w.value[i] = widen(block + Format::kQuant + i * sizeof(Byte8)); });
     w.scale = field::load<typename Format::Scale>(block + Format::kScale, 0);
     return w;
   }
 
+  // |w| is at most 128 and |x| at most 127, so a pair of products stays within 16 bits.
   STRATA_INLINE static Float dot_add(const Weights& w, const Int8Row& x, std::size_t block, Float acc) {
-    const std::int8_t* q = x.values + block * Int8Row::kBlock;
+    const auto* q = reinterpret_cast<const std::byte*>(x.values + block * Int8Row::kBlock);
+    const Short8 first = w.value[0] * widen(q) + w.value[1] * widen(q + 8);
+    const Short8 second = w.value[2] * widen(q + 16) + w.value[3] * widen(q + 24);
     const float scale = w.scale * x.scales[block];
-    std::int32_t partial[kLanes];
-    for (std::size_t i = 0; i < kLanes; ++i) {
-      partial[i] = w.value[4 * i] * q[4 * i] + w.value[4 * i + 1] * q[4 * i + 1] + w.value[4 * i + 2] * q[4 * i + 2] +
-                   w.value[4 * i + 3] * q[4 * i + 3];
-    }
-    for (std::size_t i = 0; i < kLanes; ++i) acc.lane[i] = static_cast<float>(partial[i]) * scale + acc.lane[i];
-    return acc;
+    return {to_float(widen_low(first) + widen_low(second)) * scale + acc.low,
+            to_float(widen_high(first) + widen_high(second)) * scale + acc.high};
   }
+
+ private:
+  template <class Vector>
+  STRATA_INLINE static Vector read(const void* at) {
+    Vector v;
+    __builtin_memcpy(&v, at, sizeof v);
+    return v;
+  }
+
+  STRATA_INLINE static Float4 widen_bf16(UnsignedShort4 v) {
+    return bit_cast<Float4>(__builtin_convertvector(v, Uint4) << 16);
+  }
+
+  STRATA_INLINE static Short8 widen(const std::byte* at) { return __builtin_convertvector(read<Byte8>(at), Short8); }
+
+  STRATA_INLINE static Int4 widen_low(Short8 v) {
+    return __builtin_convertvector(Short4{v[0], v[1], v[2], v[3]}, Int4);
+  }
+
+  STRATA_INLINE static Int4 widen_high(Short8 v) {
+    return __builtin_convertvector(Short4{v[4], v[5], v[6], v[7]}, Int4);
+  }
+
+  STRATA_INLINE static Float4 to_float(Int4 v) { return __builtin_convertvector(v, Float4); }
 };
 
 }  // namespace strata::simd
