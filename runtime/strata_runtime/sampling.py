@@ -19,8 +19,11 @@ from numpy.typing import NDArray
 from strata_runtime.errors import UserError
 from strata_runtime.params import SamplingParams
 
-_FIRST_CANDIDATES = 256
-_CANDIDATE_GROWTH = 8
+_LEVELS = (2.0**-4, 2.0**-8, 2.0**-14)
+"""Parts of the best token's weight: tokens below one are not sorted when those above it suffice."""
+
+_ROUNDING = 1e-9
+"""More than two ways of summing the same weights can differ by, as a part of the sum."""
 
 Row = NDArray[np.float32]
 Ids = NDArray[np.int64]
@@ -50,14 +53,9 @@ def _penalised(logits: Row, seen: NDArray[np.bool_], penalty: float) -> Weights:
     return values
 
 
-def _most_probable(values: Weights, count: int) -> Ids:
-    """Return ids of at least `count` largest values, largest first, equal ones by id; ties are never split."""
-    if count < len(values):
-        smallest = np.partition(values, len(values) - count)[len(values) - count]
-        candidates = np.flatnonzero(values >= smallest)
-    else:
-        candidates = np.arange(len(values))
-    return candidates[np.argsort(-values[candidates], kind="stable")]
+def _ranked(values: NDArray[np.floating], ids: Ids) -> Ids:
+    """Return ids by their value, largest first, equal ones by id (`ids` are ascending)."""
+    return ids[np.argsort(-values[ids], kind="stable")]
 
 
 def _kept(weights: Weights, cumulative: Weights, mass: float, params: SamplingParams) -> int:
@@ -88,29 +86,35 @@ def _limit(params: SamplingParams, size: int) -> int:
     return params.top_k if 0 < params.top_k < size else size
 
 
-def _mass(weights: Weights, leading: Weights, limit: int) -> float:
-    """Return the weight that top-p is a share of: of the top-k tokens, or of the whole vocabulary."""
-    return float(weights.sum() if limit == len(weights) else leading[:limit].sum())
+def _is_filtered(params: SamplingParams, size: int) -> bool:
+    return _limit(params, size) < size or params.top_p < 1 or params.min_p > 0
+
+
+def _candidates(weights: Weights, whole: float, params: SamplingParams, uniform: float) -> Ids:
+    """Return ids, ascending, among which the draw falls: few, so that sorting them is cheap. Ties are never split."""
+    size, limit = len(weights), _limit(params, len(weights))
+    if limit < size:
+        return np.flatnonzero(weights >= np.partition(weights, size - limit)[size - limit])
+    reached = params.top_p if params.top_p < 1 else uniform
+    for level in _LEVELS:
+        ids = np.flatnonzero(weights >= level)
+        if level <= params.min_p:
+            return ids
+        if params.min_p == 0 and weights[ids].sum() > (reached + _ROUNDING) * whole:
+            return ids
+    return np.arange(size)
 
 
 def _draw(values: Weights, params: SamplingParams, uniform: float) -> int:
-    """Invert the cumulative distribution, sorting no more of the vocabulary than the draw needs."""
+    """Invert the cumulative distribution, sorting no more of the vocabulary than the draw can reach."""
     weights = _weights(values, params.temperature)
-    limit = _limit(params, len(values))
-    filtered = params.top_p < 1 or params.min_p > 0
-    size = _FIRST_CANDIDATES if limit == len(values) else limit
-    while True:
-        ids = _most_probable(values, size)[:limit]
-        leading = weights[ids]
-        cumulative = np.cumsum(leading)
-        mass = _mass(weights, leading, limit)
-        count = _kept(leading, cumulative, mass, params)
-        complete = count < len(ids) or len(ids) == limit
-        target = uniform * (float(cumulative[count - 1]) if filtered else mass)
-        if complete or (not filtered and cumulative[-1] > target):
-            break
-        size *= _CANDIDATE_GROWTH
-    cumulative = cumulative[:count]
+    size, whole = len(values), float(weights.sum())
+    limit = _limit(params, size)
+    ids = _ranked(values, _candidates(weights, whole, params, uniform))[:limit]
+    leading = weights[ids]
+    cumulative = np.cumsum(leading)
+    cumulative = cumulative[: _kept(leading, cumulative, whole if limit == size else float(cumulative[-1]), params)]
+    target = uniform * (float(cumulative[-1]) if _is_filtered(params, size) else whole)
     # Rounding may leave the target at the very end: the last token that has any weight takes it.
     last = int(np.searchsorted(cumulative, cumulative[-1], side="left"))
     return int(ids[min(int(np.searchsorted(cumulative, target, side="right")), last)])
@@ -159,11 +163,12 @@ class Sampler:
         values = _penalised(logits, self._seen, self.params.repetition_penalty)
         if self.params.temperature == 0:
             return Distribution(np.array([values.argmax()]), np.ones(1))
-        limit = _limit(self.params, len(values))
-        ids = _most_probable(values, limit)[:limit]
+        size = len(values)
+        ids = _ranked(values, np.arange(size))[: _limit(self.params, size)]
         weights = _weights(values, self.params.temperature)
         leading = weights[ids]
-        count = _kept(leading, np.cumsum(leading), _mass(weights, leading, limit), self.params)
+        cumulative = np.cumsum(leading)
+        count = _kept(leading, cumulative, float(weights.sum() if len(ids) == size else cumulative[-1]), self.params)
         return Distribution(ids[:count], leading[:count] / leading[:count].sum())
 
 
@@ -187,5 +192,5 @@ class TokenLogprobs:
 def token_logprobs(logits: Row, token: int, top: int) -> TokenLogprobs:
     """Score `token` and the `top` most probable tokens of one row of logits, float32 [vocab]."""
     row = log_softmax(logits)
-    ids = _most_probable(row.astype(np.float64), max(top, 1))[:top]
+    ids = _ranked(row, np.arange(len(row)))[:top]
     return TokenLogprobs(token, float(row[token]), tuple((int(i), float(row[i])) for i in ids))
