@@ -23,6 +23,7 @@ from strata_runtime.layers.experts import STORED
 from strata_runtime.layers.linear import Compute, Linear
 from strata_runtime.layers.norm import RmsNorm
 from strata_runtime.layers.stack import Layer, load_layers
+from strata_runtime.layers.threads import cores_for_the_pool
 from strata_runtime.provider import Provider, native_knobs
 
 if TYPE_CHECKING:
@@ -133,10 +134,11 @@ class Model:
             buffers.hidden.copy_(self._embedding.index_select(0, ids))
         except IndexError:
             raise UserError(f"a token id is outside the vocabulary of {self._network.vocab_size}") from None
-        reach = Reach.of(cache, tokens)
-        for index, layer in enumerate(self._layers):
-            layer(buffers, reach, index)
-        result = self._logits(buffers.hidden if logits == "all" else buffers.hidden[-1:])
+        with cores_for_the_pool():
+            reach = Reach.of(cache, tokens)
+            for index, layer in enumerate(self._layers):
+                layer(buffers, reach, index)
+            result = self._logits(buffers.hidden if logits == "all" else buffers.hidden[-1:])
         _check_finite(result, cache.length + tokens - result.shape[0])
         cache.length += tokens
         return result

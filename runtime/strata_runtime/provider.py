@@ -118,9 +118,12 @@ def _installed() -> Iterator[Path]:
             yield Path(next(iter(spec.submodule_search_locations)))
 
 
+def _checkout() -> Path:
+    return Path(__file__).resolve().parents[2]
+
+
 def _built() -> Iterator[Path]:
-    checkout = Path(__file__).resolve().parents[2]
-    for root in dict.fromkeys((checkout, Path.cwd())):
+    for root in dict.fromkeys((_checkout(), Path.cwd())):
         found = (path.parent for path in root.glob(f"build/*/*/package/*/{MANIFEST}"))
         # What was moved aside has a suffix.
         yield from sorted(folder for folder in found if folder.name.isidentifier())

@@ -15,6 +15,7 @@ from strata_gen.paths import specs_root, templates_root
 from strata_gen.render import make_environment
 from strata_gen.views.families import TEMPLATE, family_view
 from strata_runtime.families import FamilyInfo
+from strata_runtime.formats import Field, FormatInfo
 from support.reference_native import ReferenceNative
 
 
@@ -42,11 +43,11 @@ def generated_families() -> tuple[FamilyInfo, ...]:
     return families
 
 
-@dataclass(frozen=True)
-class ReferenceFormat:
-    name: str
-    block_size: int
-    block_bytes: int
+FORMATS = (
+    FormatInfo("bf16", "", "", 1, 2, Field("bf16", 0, 1), None, "float", "BF16"),
+    FormatInfo("f32", "", "", 1, 4, Field("f32", 0, 1), None, "float", "F32"),
+    FormatInfo("q8_0", "", "", 32, 34, Field("i8", 2, 32), Field("f16", 0, 1), "int8", None),
+)
 
 
 @dataclass(frozen=True)
@@ -56,11 +57,7 @@ class ReferenceProvider:
     native: ReferenceNative = field(default_factory=ReferenceNative)
     name: str = "reference"
     knobs: tuple[object, ...] = ()
-    formats: tuple[ReferenceFormat, ...] = (
-        ReferenceFormat("bf16", 1, 2),
-        ReferenceFormat("f32", 1, 4),
-        ReferenceFormat("q8_0", 32, 34),
-    )
+    formats: tuple[FormatInfo, ...] = FORMATS
 
     @property
     def families(self) -> tuple[FamilyInfo, ...]:

@@ -62,7 +62,7 @@ def make_buffers(network: Network, mlp_width: int, tokens: int) -> Buffers:
     hidden, dim = network.hidden_size, network.head_dim
     q_size, k_size = tokens * network.heads * dim, tokens * network.kv_heads * dim
     qkv, attended = torch.empty(q_size + 2 * k_size), torch.empty(tokens, network.heads * dim)
-    q, k, v = qkv.split((q_size, k_size, k_size))
+    q, k, v = qkv[:q_size], qkv[q_size : q_size + k_size], qkv[q_size + k_size :]
     return Buffers(
         tokens=tokens,
         hidden=torch.empty(tokens, hidden),

@@ -4,29 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 
 from strata_runtime.checkpoint.network import Network
 from strata_runtime.errors import UserError
+from strata_runtime.formats import FormatInfo
 from strata_runtime.layers.linear import STORED_FORMATS
 from strata_runtime.native import Experts, NativeModule
 
 STORED = "stored"
 ROLES = ("expert_gate", "expert_up", "expert_down")
 _ALIGNMENT = 64  # bytes: one cache line, and one vector of the widest kernels
-
-
-class BlockFormat(Protocol):
-    """A weight format: rows are made of blocks of `block_size` values in `block_bytes` bytes."""
-
-    @property
-    def name(self) -> str: ...  # noqa: D102
-    @property
-    def block_size(self) -> int: ...  # noqa: D102
-    @property
-    def block_bytes(self) -> int: ...  # noqa: D102
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,28 +27,28 @@ class LoadedExperts:
     bytes: int
 
 
-def _row_bytes(form: BlockFormat, columns: int) -> int:
-    if columns % form.block_size:
-        raise UserError(
-            f"engine.expert_format {form.name} packs {form.block_size} values into a block, which does not divide "
-            f"the experts' rows of {columns}: choose another format"
-        )
-    return columns // form.block_size * form.block_bytes
+def _aligned(size: int) -> int:
+    return -(-size // _ALIGNMENT) * _ALIGNMENT
+
+
+def _matrix_bytes(form: FormatInfo, matrix: torch.Tensor) -> int:
+    rows, columns = matrix.shape
+    try:
+        return rows * form.row_bytes(columns)
+    except ValueError as problem:
+        raise UserError(f"engine.expert_format {form.name}: {problem}; choose another format") from None
 
 
 def _encode(
-    native: NativeModule, matrices: Mapping[str, Sequence[torch.Tensor]], form: BlockFormat
+    native: NativeModule, matrices: Mapping[str, Sequence[torch.Tensor]], form: FormatInfo
 ) -> tuple[dict[str, list[int]], torch.Tensor]:
     """Encode all matrices into one allocation. Returns their addresses by role, and the memory."""
-    sizes = {
-        role: -(-matrices[role][0].shape[0] * _row_bytes(form, matrices[role][0].shape[1]) // _ALIGNMENT) * _ALIGNMENT
-        for role in ROLES
-    }
+    sizes = {role: _aligned(_matrix_bytes(form, matrices[role][0])) for role in ROLES}
     try:
         memory = torch.empty(sum(sizes[role] * len(matrices[role]) for role in ROLES) + _ALIGNMENT, dtype=torch.uint8)
     except (RuntimeError, MemoryError):
         raise UserError(f"no memory for the experts in {form.name}: keep engine.expert_format at {STORED}") from None
-    address = -(-memory.data_ptr() // _ALIGNMENT) * _ALIGNMENT
+    address = _aligned(memory.data_ptr())
     places: dict[str, list[int]] = {role: [] for role in ROLES}
     for role in ROLES:
         for matrix in matrices[role]:
@@ -75,7 +64,7 @@ def load_experts(
     native: NativeModule,
     matrices: Mapping[str, Sequence[torch.Tensor]],
     network: Network,
-    wanted: BlockFormat | None,
+    wanted: FormatInfo | None,
     layer: int,
 ) -> LoadedExperts:
     """Make one layer's experts, by role in their order. `wanted` None keeps what is stored, without a copy.

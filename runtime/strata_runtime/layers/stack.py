@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 
 from strata_runtime.checkpoint.network import Network
 from strata_runtime.checkpoint.weights import LayerWeights
+from strata_runtime.formats import FormatInfo
 from strata_runtime.layers.attention import Attention, Reach
 from strata_runtime.layers.buffers import Buffers
-from strata_runtime.layers.experts import BlockFormat, load_experts
+from strata_runtime.layers.experts import load_experts
 from strata_runtime.layers.linear import Compute
 from strata_runtime.layers.mlp import Mlp
 from strata_runtime.layers.moe import Moe
@@ -25,7 +26,7 @@ class Layer:
     __slots__ = ("_attention", "_attn_norm", "_mlp", "_mlp_norm", "expert_bytes", "expert_format", "width")
 
     def __init__(
-        self, compute: Compute, weights: LayerWeights, network: Network, wanted: BlockFormat | None, index: int
+        self, compute: Compute, weights: LayerWeights, network: Network, wanted: FormatInfo | None, index: int
     ) -> None:
         tensors = weights.tensors
         self._attn_norm = RmsNorm(tensors["attn_norm"], network.norm_eps)
@@ -54,7 +55,7 @@ def load_layers(
     compute: Compute,
     weights: Sequence[LayerWeights],
     network: Network,
-    wanted: BlockFormat | None,
+    wanted: FormatInfo | None,
     progress: Callable[[int, int], None],
 ) -> tuple[Layer, ...]:
     """Make all layers, experts re-encoded to `wanted` unless it is None. `progress` gets (done, total) layers."""

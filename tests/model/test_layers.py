@@ -1,0 +1,140 @@
+"""Layers one by one, against the formula in double precision or a case worked out by hand."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+import torch
+
+from strata_runtime.checkpoint.config import read_config
+from strata_runtime.checkpoint.network import Network, read_network
+from strata_runtime.layers.buffers import WINDOW, Workspace
+from strata_runtime.layers.linear import Compute, Linear
+from strata_runtime.layers.norm import RmsNorm
+from strata_runtime.layers.rotary import RotaryTable
+from strata_runtime.layers.router import Router
+from support.checkpoints import make_config
+from support.reference_native import ReferenceNative
+from support.reference_provider import generated_families
+
+COMPUTE = Compute(ReferenceNative(), ReferenceNative().make_pool(()))
+
+
+@pytest.fixture
+def network(tmp_path: Path) -> Network:
+    changes = {"n_routed_experts": 8, "num_experts_per_tok": 3, "hidden_size": 8, "routed_scaling_factor": 2.0}
+    (tmp_path / "config.json").write_text(json.dumps(make_config(**changes)))
+    return read_network(read_config(tmp_path, generated_families()))
+
+
+# --- norms
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+def test_rms_norm_is_its_formula(scale: float) -> None:
+    generator = torch.Generator().manual_seed(0)
+    x, weight = torch.randn(5, 3, 48, generator=generator) * scale, torch.randn(48, generator=generator)
+    wide = x.double()
+    expected = wide / (wide.square().mean(-1, keepdim=True) + 1e-5).sqrt() * weight.double()
+    RmsNorm(weight.to(torch.float32), 1e-5)(x, out=x)
+    torch.testing.assert_close(x.double(), expected, rtol=1e-5, atol=1e-9)
+
+
+def test_rms_norm_of_zeros_is_zero() -> None:
+    x = torch.zeros(2, 16)
+    RmsNorm(torch.ones(16, dtype=torch.bfloat16), 1e-5)(x, out=x)
+    assert torch.equal(x, torch.zeros(2, 16))
+
+
+# --- rotary positions
+
+
+def test_rotation_turns_pairs_half_a_width_apart_by_position_times_frequency(network: Network) -> None:
+    table = RotaryTable.make(network, 40)
+    half = network.rope_dim // 2
+    x = torch.randn(3, 2, 2, half, generator=torch.Generator().manual_seed(0))
+    pairs = torch.complex(x[:, :, 0].double(), x[:, :, 1].double())
+    positions = torch.arange(30, 33, dtype=torch.float64)[:, None, None]
+    frequencies = network.rope_theta ** (-torch.arange(half, dtype=torch.float64) / half)
+    turned = pairs * torch.polar(torch.ones(()).double(), positions * frequencies)
+    table.rows(30, 3).turn(x)
+    torch.testing.assert_close(torch.complex(x[:, :, 0], x[:, :, 1]).to(torch.complex128), turned, rtol=0, atol=1e-5)
+
+
+def test_position_zero_is_not_turned(network: Network) -> None:
+    x = torch.randn(1, 2, 2, network.rope_dim // 2)
+    before = x.clone()
+    RotaryTable.make(network, 1).rows(0, 1).turn(x)
+    assert torch.equal(x, before)
+
+
+# --- linear layers
+
+
+def test_a_bias_is_added_to_every_token() -> None:
+    weight, bias = torch.randn(5, 4), torch.randn(5).to(torch.bfloat16)
+    x, out = torch.randn(3, 4), torch.empty(3, 5)
+    Linear(COMPUTE, weight, bias)(x, out)
+    torch.testing.assert_close(out, torch.nn.functional.linear(x, weight, bias.float()))
+
+
+# --- router
+
+
+def route(
+    network: Network, logits: list[list[float]], bias: list[float] | None = None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Chosen ids and weights for given router logits: the router's matrix is the identity."""
+    tensors = {"router": torch.eye(8)}
+    if bias is not None:
+        tensors["router_bias"] = torch.tensor(bias)
+    buffers = Workspace(network, 1).buffers(len(logits))
+    buffers.normed.copy_(torch.tensor(logits))
+    weights = Router(COMPUTE, tensors, network)(buffers)
+    return buffers.expert_ids.clone(), weights
+
+
+def test_equal_scores_are_broken_by_the_lower_index(network: Network) -> None:
+    ids, weights = route(network, [[0.0] * 8, [0, 5, 0, 5, 0, 5, 0, 5], [1, 0, 0, 0, 0, 0, 0, 1]])
+    assert ids.tolist() == [[0, 1, 2], [1, 3, 5], [0, 7, 1]]
+    torch.testing.assert_close(weights[:2], torch.full((2, 3), 2 / 3))
+
+
+def test_the_correction_bias_chooses_and_does_not_weigh(network: Network) -> None:
+    ids, weights = route(network, [[3, 2, 1, 0, -1, -2, -3, -4]], bias=[0, 0, 0, 0, 0, 0, 0, 9])
+    assert ids.tolist() == [[7, 0, 1]]
+    scores = [1 / (1 + math.exp(-x)) for x in (-4, 3, 2)]
+    torch.testing.assert_close(weights[0], torch.tensor([2 * score / sum(scores) for score in scores]))
+
+
+def test_scores_that_all_vanish_weigh_nothing(network: Network) -> None:
+    _, weights = route(network, [[-200.0] * 8])
+    assert torch.equal(weights, torch.zeros(1, 3))
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+def test_logits_that_are_not_finite_still_choose_experts_that_exist(network: Network, value: float) -> None:
+    # The weights tell; the pass then reports an output that is not finite.
+    buffers = Workspace(network, 1).buffers(1)
+    router = Router(COMPUTE, {"router": torch.full((8, 8), value)}, network)
+    buffers.normed.fill_(1.0)
+    router(buffers)
+    chosen = buffers.expert_ids[0].tolist()
+    assert len(set(chosen)) == 3
+    assert all(0 <= expert < 8 for expert in chosen)
+
+
+# --- buffers
+
+
+def test_buffers_are_kept_for_short_passes_and_for_the_last_long_one(network: Network) -> None:
+    workspace = Workspace(network, 16)
+    kept = [workspace.buffers(tokens) for tokens in range(1, WINDOW + 1)]
+    long = workspace.buffers(100)
+    assert [workspace.buffers(tokens) for tokens in range(1, WINDOW + 1)] == kept
+    assert workspace.buffers(100) is long
+    assert workspace.buffers(50).hidden.shape == (50, network.hidden_size)
+    assert workspace.buffers(100) is not long

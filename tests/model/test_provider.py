@@ -1,0 +1,257 @@
+"""Finding a kernels package, and never importing one that is damaged or does not fit."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+import sysconfig
+from collections.abc import Callable, Mapping
+from importlib.metadata import EntryPoint, EntryPoints
+from pathlib import Path
+
+import pytest
+
+import strata_runtime.provider as module
+import strata_runtime.repair as repair
+from strata_runtime.errors import UserError
+from strata_runtime.native import ABI_VERSION
+from strata_runtime.provider import PATH_VARIABLE, Provider, find_provider
+
+NAME = "strata_kernels_cpu_pretended"
+FILES = {
+    "__init__.py": "",
+    "settings.py": "KNOBS = ()\nclass Settings: pass\n",
+    "families.py": "FAMILIES = ('a family',)\n",
+    "formats.py": "FORMATS = ('a format',)\n",
+    "_native.py": f"ABI_VERSION = {ABI_VERSION}\nISA = 'pretended'\n",
+}
+
+MakePackage = Callable[..., Path]
+
+
+@pytest.fixture(autouse=True)
+def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No other package is in sight: nothing installed, nothing built, and nothing of a former test imported."""
+    monkeypatch.setattr(module, "entry_points", lambda group: EntryPoints(()))
+    monkeypatch.setattr(module, "_checkout", lambda: tmp_path / "checkout")
+    monkeypatch.chdir(tmp_path)
+    for name in [name for name in sys.modules if name.partition(".")[0] == NAME]:
+        monkeypatch.delitem(sys.modules, name)
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> MakePackage:
+    """Write a package as `strata-gen build` seals it; `facts` replace those of its manifest."""
+
+    def write(where: str = "build/cpu/pretended/package", files: Mapping[str, str] = FILES, **facts: object) -> Path:
+        folder = tmp_path / where / NAME
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in files.items():
+            (folder / name).write_text(text)
+        hashes = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in files.items()}
+        manifest = {
+            "package": NAME,
+            "backend": "cpu",
+            "arch": "pretended",
+            "key": "0123",
+            "python_abi": sysconfig.get_config_var("SOABI"),
+            "abi_version": ABI_VERSION,
+            "files": hashes,
+        }
+        (folder / "manifest.json").write_text(json.dumps({**manifest, **facts}))
+        return folder
+
+    return write
+
+
+def found(**environ: str) -> Provider:
+    return find_provider(environ)
+
+
+# --- where packages are looked for
+
+
+def test_nothing_anywhere_names_the_build_command() -> None:
+    with pytest.raises(UserError, match="build one for this machine: strata-gen build --target cpu native"):
+        found()
+
+
+def test_what_a_provider_holds(package: MakePackage) -> None:
+    provider = found(**{PATH_VARIABLE: str(package("anywhere"))})
+    assert (provider.name, provider.backend, provider.arch) == (NAME, "cpu", "pretended")
+    assert provider.families == ("a family",)
+    assert provider.formats == ("a format",)
+    assert provider.knobs == ()
+    assert provider.settings_type.__name__ == "Settings"
+    assert provider.native.ISA == "pretended"
+
+
+def test_nothing_is_imported_before_it_is_asked_for(package: MakePackage) -> None:
+    provider = found(**{PATH_VARIABLE: str(package(files={**FILES, "_native.py": "raise AssertionError"}))})
+    assert NAME not in sys.modules
+    assert provider.families == ("a family",)
+    assert f"{NAME}._native" not in sys.modules
+
+
+def test_the_variable_is_stronger_than_installed_and_built_ones(package: MakePackage) -> None:
+    package()
+    named = package("elsewhere")
+    assert found(**{PATH_VARIABLE: str(named)}).folder == named
+
+
+@pytest.mark.parametrize("value", ["", "  "])
+def test_a_blank_variable_is_none(package: MakePackage, value: str) -> None:
+    folder = package()
+    assert found(**{PATH_VARIABLE: value}).folder == folder
+
+
+def test_a_variable_that_leads_nowhere(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=rf"{PATH_VARIABLE}=nowhere: no manifest\.json there"):
+        found(**{PATH_VARIABLE: "nowhere"})
+
+
+def test_an_installed_one_is_found_without_importing_it(package: MakePackage, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = package("site", files={**FILES, "__init__.py": "raise AssertionError"})
+    point = EntryPoint("cpu-pretended", NAME, module.ENTRY_POINTS)
+    monkeypatch.setattr(module, "entry_points", lambda group: EntryPoints((point,)))
+    monkeypatch.syspath_prepend(str(folder.parent))
+    assert found().folder == folder
+
+
+def test_an_entry_point_that_leads_nowhere_is_passed_over(
+    package: MakePackage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    point = EntryPoint("gone", "strata_kernels_gone", module.ENTRY_POINTS)
+    monkeypatch.setattr(module, "entry_points", lambda group: EntryPoints((point,)))
+    folder = package()
+    assert found().folder == folder
+
+
+@pytest.mark.parametrize("root", ["checkout/", ""])
+def test_a_built_one_is_found_in_the_checkout_and_in_the_working_folder(package: MakePackage, root: str) -> None:
+    folder = package(f"{root}build/cpu/pretended/package")
+    assert found().folder == folder
+
+
+def test_another_package_of_the_same_name_replaces_what_was_imported(package: MakePackage) -> None:
+    first = package("one")
+    assert found(**{PATH_VARIABLE: str(first)}).families == ("a family",)
+    second = package("two", files={**FILES, "families.py": "FAMILIES = ('another',)\n"})
+    assert found(**{PATH_VARIABLE: str(second)}).families == ("another",)
+
+
+# --- packages that do not fit
+
+
+def test_a_package_of_another_abi_is_refused_with_both_versions_and_the_command(package: MakePackage) -> None:
+    package(abi_version=ABI_VERSION + 1)
+    expected = (
+        f"it has ABI version {ABI_VERSION + 1}, this runtime needs {ABI_VERSION}; "
+        "rebuild it: strata-gen build --target cpu pretended"
+    )
+    with pytest.raises(UserError, match=expected):
+        found()
+
+
+def test_a_module_that_contradicts_its_manifest_is_refused(package: MakePackage) -> None:
+    package(files={**FILES, "_native.py": "ABI_VERSION = 99"})
+    with pytest.raises(UserError, match=f"the module has ABI version 99, this runtime needs {ABI_VERSION}"):
+        _ = found().native
+
+
+def test_a_package_for_another_python_is_refused(package: MakePackage) -> None:
+    package(python_abi="cpython-27")
+    with pytest.raises(UserError, match=r"it was built for Python cpython-27, this is .*; rebuild it"):
+        found()
+
+
+def test_a_module_that_cannot_be_imported_is_one_error(package: MakePackage) -> None:
+    package(files={**FILES, "_native.py": "import a_library_that_is_not_there"})
+    with pytest.raises(
+        UserError, match=r"'_native' cannot be loaded: No module named .*; rebuild it: strata-gen build"
+    ):
+        _ = found().native
+
+
+# --- damaged packages
+
+
+def spoil(folder: Path, file: str = "_native.py") -> None:
+    path = folder / file
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+@pytest.mark.parametrize("file", [*FILES, "manifest.json"])
+def test_a_truncated_file_is_noticed_and_nothing_imported(package: MakePackage, file: str) -> None:
+    folder = package("installed")
+    if (folder / file).stat().st_size == 0:
+        (folder / file).write_text("x")
+    else:
+        spoil(folder, file)
+    with pytest.raises(UserError, match=r"the kernels package is damaged; build it again: strata-gen build"):
+        found(**{PATH_VARIABLE: str(folder)})
+    assert NAME not in sys.modules
+
+
+def test_a_missing_file_is_noticed(package: MakePackage) -> None:
+    folder = package("installed")
+    (folder / "_native.py").unlink()
+    with pytest.raises(UserError, match=r"_native\.py: No such file or directory"):
+        found(**{PATH_VARIABLE: str(folder)})
+
+
+class Generator:
+    """Stands for the generator's process: notes its commands, and builds when it is told how."""
+
+    def __init__(self, build: Callable[[], object], code: int = 0) -> None:
+        self.build, self.code, self.commands = build, code, list[list[str]]()
+
+    def run(self, command: list[str], **_: object) -> Generator:
+        self.commands.append(command[3:])
+        self.build()
+        return self
+
+    @property
+    def returncode(self) -> int:
+        return self.code
+
+
+def test_a_damaged_one_in_a_build_folder_is_moved_aside_and_rebuilt(
+    package: MakePackage, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    folder = package()
+    spoil(folder)
+    generator = Generator(package)
+    monkeypatch.setattr(repair, "subprocess", generator)
+    assert found().native.ISA == "pretended"
+    assert generator.commands == [["build", "--target", "cpu", "pretended", "--out", str(tmp_path / "build")]]
+    assert (folder.parent / f"{NAME}.damaged" / "_native.py").is_file()
+    assert found().folder == folder  # what was moved aside is not taken for a package
+
+
+def test_it_is_rebuilt_once_only(package: MakePackage, monkeypatch: pytest.MonkeyPatch) -> None:
+    spoil(package())
+    generator = Generator(lambda: spoil(package()))
+    monkeypatch.setattr(repair, "subprocess", generator)
+    with pytest.raises(UserError, match="the kernels package is damaged"):
+        found()
+    assert len(generator.commands) == 1
+
+
+def test_a_rebuild_that_fails_is_one_error(package: MakePackage, monkeypatch: pytest.MonkeyPatch) -> None:
+    spoil(package())
+    monkeypatch.setattr(repair, "subprocess", Generator(lambda: None, code=1))
+    with pytest.raises(
+        UserError, match=r"rebuilding it failed: see above, then run: strata-gen build --target cpu pret"
+    ):
+        found()
+
+
+def test_without_the_generator_it_is_left_alone(package: MakePackage, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = package()
+    spoil(folder)
+    monkeypatch.setattr(repair.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(UserError, match="the kernels package is damaged"):
+        found()
+    assert folder.is_dir()
