@@ -26,7 +26,7 @@ class Detokenizer:
         self._decode = decode
         self._window: list[int] = []
         self._given = 0  # characters of the window's text that were given out
-        self._border = 0  # tokens of the window up to the last end of a whole character but this one
+        self._border = 0  # tokens of the window when its text last ended with a whole character
 
     def push(self, token: int) -> str:
         """Add a token that has text; return the text that is now certain (often empty)."""
@@ -72,7 +72,6 @@ class StopMatcher:
         self._stops = tuple(dict.fromkeys(stops))
         if "" in self._stops:
             raise UserError("a stop string must not be empty: it would stop before the first token")
-        self._longest = max(map(len, self._stops), default=0)
         self._held = ""
 
     def push(self, text: str) -> tuple[str, bool]:
@@ -95,11 +94,14 @@ class StopMatcher:
 
     def _possible(self, text: str) -> int:
         """Length of the longest end of `text` that starts a stop string."""
-        for length in range(min(self._longest - 1, len(text)), 0, -1):
-            end = text[-length:]
-            if any(stop.startswith(end) for stop in self._stops):
-                return length
-        return 0
+        start = len(text)
+        for stop in self._stops:
+            at = text.find(stop[0], max(0, len(text) - len(stop) + 1))
+            while 0 <= at < start:
+                if stop.startswith(text[at:]):
+                    start = at
+                at = text.find(stop[0], at + 1)
+        return len(text) - start
 
 
 class TextStream:
