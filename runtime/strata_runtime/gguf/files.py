@@ -42,8 +42,8 @@ def part_name(path: Path, number: int, count: int) -> Path:
     return path.with_name(f"{match['stem']}-{number + 1:05}-of-{count:05}.gguf")
 
 
-def _split(metadata: Metadata) -> tuple[int, int]:
-    """Return (number of this part from 0, count of parts); (0, 1) for a whole file."""
+def split_of(metadata: Metadata) -> tuple[int, int]:
+    """Return (number of this part from 0, count of parts); (0, 1) for a whole file. Raises `UserError`."""
     count = metadata.whole(COUNT_KEY)
     number = metadata.whole(NUMBER_KEY)
     if count is None or count in {0, 1}:
@@ -60,7 +60,7 @@ def _split(metadata: Metadata) -> tuple[int, int]:
 
 
 def _check_belongs(first: Part, part: Part, number: int, count: int) -> None:
-    found, found_count = _split(part.metadata)
+    found, found_count = split_of(part.metadata)
     if (found, found_count) != (number, count):
         claims = f"part {found + 1} of {found_count}" if found_count > 1 else "not a part of a split file"
         raise UserError(f"{part.path}: must be part {number + 1} of {count}, but says it is {claims}: fetch it again")
@@ -102,7 +102,7 @@ def open_gguf(path: Path, formats: Iterable[BlockFormat]) -> GgufFile:
     """
     known = formats_by_name(formats)
     first = open_part(path, known)
-    number, count = _split(first.metadata)
+    number, count = split_of(first.metadata)
     if number:
         begin = part_name(path, 0, count)
         raise UserError(f"{path}: this is part {number + 1} of {count}; open the first, {begin.name}")

@@ -29,7 +29,7 @@ class Vocabulary:
 
     `model`: kind of its tokenizer, None without one. `size`: count of tokens that it lists. `tokens`: their texts as
     the file writes them, none where the kind of tokenizer has no use for them. `bos`, `eos`: ids that a text may be
-    put between. `end`: ids that end a text. `templates`: sources of chat templates by name; `default` is the one to use.
+    put between. `end`: ids that end a text. `templates`: sources of chat templates by name, `default` the one to use.
     """
 
     metadata: Metadata
