@@ -74,13 +74,15 @@ class NativeBuild:
 
     def stale_reason(self) -> str | None:
         """Say why the CMake folder has to be started anew; None when it can be used as it is."""
+        return self._stale_reason(self._stamp(self._configure_command()))
+
+    def _stale_reason(self, now: Mapping[str, object]) -> str | None:
         if not (self.layout.cmake / "build.ninja").is_file():
             return "first build"
         try:
             last = json.loads((self.layout.cmake / _STAMP).read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return "the last configuration did not finish"
-        now = self._stamp(self._configure_command())
         names = {"command": "flags or folders changed", "compiler": "the compiler changed", "python": "Python changed"}
         return next((why for name, why in names.items() if last.get(name) != now[name]), None)
 
@@ -89,11 +91,12 @@ class NativeBuild:
 
         `reemit` is the CMake file that repeats the emission when Ninja is run by hand.
         """
-        reason = self.stale_reason()
+        command = self._configure_command()
+        stamp = self._stamp(command)
+        reason = self._stale_reason(stamp)
         if reason is None:
             return
-        stamp = self._stamp(self._configure_command())
-        command = [*self._configure_command(), f"-DSTRATA_REEMIT={reemit or ''}"]
+        command.append(f"-DSTRATA_REEMIT={reemit or ''}")
         shutil.rmtree(self.layout.cmake, ignore_errors=True)
         self.layout.cmake.mkdir(parents=True)
         self.reporter.say(f"configuring ({reason}): {self.toolchain}")

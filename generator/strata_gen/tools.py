@@ -27,17 +27,18 @@ def _version_of(command: Path) -> tuple[int, ...]:
     return tuple(int(part) for part in match.groups()) if match and done.returncode == 0 else ()
 
 
-def find_tool(name: str, minimum: tuple[int, ...] = (1,)) -> Path:
+def find_tool(name: str, minimum: tuple[int, ...] = ()) -> Path:
     """Return the command `name` (cmake or ninja): the one on PATH, else the one in its Python package."""
     candidates = [shutil.which(name)]
-    with contextlib.suppress(ImportError, AttributeError):
+    with contextlib.suppress(ImportError):
         package = importlib.import_module(name)
-        candidates.append(shutil.which(name, path=str(getattr(package, f"{name.upper()}_BIN_DIR", package.BIN_DIR))))
+        folders = (getattr(package, attribute, None) for attribute in ("CMAKE_BIN_DIR", "BIN_DIR"))
+        candidates += [shutil.which(name, path=str(folder)) for folder in folders if folder]
     for candidate in filter(None, candidates):
-        if _version_of(Path(candidate)) >= minimum:
+        if not minimum or _version_of(Path(candidate)) >= minimum:
             return Path(candidate)
-    wanted = ".".join(map(str, minimum))
-    raise GeneratorError(f"{name} {wanted} or newer is not there", mend=f"pip install '{name}>={wanted}'")
+    wanted = f"{name}>={'.'.join(map(str, minimum))}" if minimum else name
+    raise GeneratorError(f"there is no {wanted}", mend=f"pip install '{wanted}'")
 
 
 def clean_environment(environ: Mapping[str, str]) -> dict[str, str]:
