@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from strata_runtime.checkpoint.strict_json import read_object
 from strata_runtime.errors import UserError
 from strata_runtime.native import ABI_VERSION
+from strata_runtime.strict_json import read_object
 
 MANIFEST = "manifest.json"
 _TEXTS = ("package", "backend", "arch", "key", "python_abi")

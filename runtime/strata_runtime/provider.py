@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 
 from strata_runtime.errors import UserError
 from strata_runtime.families import FamilyInfo
-from strata_runtime.formats import FormatInfo
 from strata_runtime.knobs import KnobInfo
 from strata_runtime.knobs.grammar import show
 from strata_runtime.manifest import MANIFEST, Damaged, Manifest, build_command, check_files, misfit, read_manifest
@@ -29,6 +28,7 @@ from strata_runtime.repair import rebuild
 
 if TYPE_CHECKING:
     from strata_runtime._settings import Settings
+    from strata_runtime.formats import FormatInfo
 
 PATH_VARIABLE = "STRATA_PROVIDER_PATH"
 ENTRY_POINTS = "strata.kernels"

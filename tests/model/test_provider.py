@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import subprocess
 import sys
 import sysconfig
 from collections.abc import Callable, Mapping
@@ -255,3 +256,9 @@ def test_without_the_generator_it_is_left_alone(package: MakePackage, monkeypatc
     with pytest.raises(UserError, match="the kernels package is damaged"):
         found()
     assert folder.is_dir()
+
+
+def test_looking_for_one_imports_neither_torch_nor_numpy() -> None:
+    script = "import sys, strata_runtime.provider; print(sorted({'torch', 'numpy'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

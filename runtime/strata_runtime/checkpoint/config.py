@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from strata_runtime.checkpoint.folder import CONFIG_FILE
-from strata_runtime.checkpoint.strict_json import json_type, read_object
 from strata_runtime.errors import UserError
 from strata_runtime.families import ConfigValue, FamilyInfo, Fixed, Formula, KeyInfo
+from strata_runtime.strict_json import json_type, read_object
 
 _TYPE_WORDS = {
     "int": "a whole number",

@@ -10,8 +10,8 @@ import torch
 
 from strata_runtime.checkpoint.header import Entry
 from strata_runtime.checkpoint.shard import Shard, open_shard
-from strata_runtime.checkpoint.strict_json import json_type, read_object
 from strata_runtime.errors import UserError
+from strata_runtime.strict_json import json_type, read_object
 
 SINGLE_FILE = "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"

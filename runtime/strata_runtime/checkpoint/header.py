@@ -6,11 +6,12 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
-from strata_runtime.checkpoint.strict_json import json_type, parse_object
 from strata_runtime.errors import UserError
+from strata_runtime.strict_json import json_type, parse_object
 
 LENGTH_BYTES = 8
 HEADER_AT_MOST = 100_000_000
+DIMENSIONS_AT_MOST = 8
 ITEM_BYTES = {
     "BOOL": 1, "U8": 1, "I8": 1, "F8_E4M3": 1, "F8_E5M2": 1, "I16": 2, "U16": 2, "F16": 2, "BF16": 2,
     "I32": 4, "U32": 4, "F32": 4, "I64": 8, "U64": 8, "F64": 8,
@@ -29,13 +30,13 @@ class Entry:
 
 
 def _is_size(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
 
 
-def _sizes(value: object, what: str, count: int | None = None) -> tuple[int, ...]:
-    if not isinstance(value, list) or not all(map(_is_size, value)) or (count is not None and len(value) != count):
-        wanted = f"{count} whole numbers" if count is not None else "a list of whole numbers"
-        raise UserError(f"{what} must be {wanted} of at least 0, found {json_type(value)}")
+def _sizes(value: object, what: str, least: int, most: int) -> tuple[int, ...]:
+    if not isinstance(value, list) or not least <= len(value) <= most or not all(map(_is_size, value)):
+        count = f"{least}" if least == most else f"at most {most}"
+        raise UserError(f"{what} must be {count} whole numbers from 0 to 2^63 - 1, found {json_type(value)}")
     return tuple(value)
 
 
@@ -48,8 +49,8 @@ def _entry(path: Path, name: str, raw: object, base: int, data_bytes: int) -> En
     dtype = raw["dtype"]
     if not isinstance(dtype, str) or dtype not in ITEM_BYTES:
         raise UserError(f"{where}: unknown dtype {json_type(dtype)}")
-    shape = _sizes(raw["shape"], f"{where}: shape")
-    begin, end = _sizes(raw["data_offsets"], f"{where}: data_offsets", 2)
+    shape = _sizes(raw["shape"], f"{where}: shape", 0, DIMENSIONS_AT_MOST)
+    begin, end = _sizes(raw["data_offsets"], f"{where}: data_offsets", 2, 2)
     if not begin <= end <= data_bytes:
         raise UserError(
             f"{where}: its bytes are {begin} to {end}, but the file holds {data_bytes} bytes of tensors: "

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from strata_runtime.checkpoint.strict_json import json_type, read_object
 from strata_runtime.errors import UserError
+from strata_runtime.strict_json import json_type, read_object
 from strata_runtime.text.files import read_optional_object
 from strata_runtime.text.tokenizer import Tokenizer, token_text
 

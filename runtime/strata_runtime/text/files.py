@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from strata_runtime.checkpoint.strict_json import read_object
 from strata_runtime.errors import UserError
+from strata_runtime.strict_json import read_object
 
 
 def read_text(path: Path) -> str:
