@@ -131,30 +131,20 @@ def _built() -> Iterator[Path]:
 
 def _open(folder: Path, *, may_rebuild: bool = True) -> Provider:
     """Check one package and make its provider. Raises `UserError` when it is of no use."""
+    command = DEFAULT_BUILD
     try:
         manifest = read_manifest(folder)
+        command = manifest.build_command
         # A package of another version may be whole or not: it must be rebuilt either way.
         if (why := misfit(manifest)) is None:
             check_files(folder, manifest)
     except Damaged as problem:
         if may_rebuild and rebuild(folder, str(problem)):
             return _open(folder, may_rebuild=False)
-        raise UserError(f"{problem}: the kernels package is damaged; build it again: {DEFAULT_BUILD}") from None
+        raise UserError(f"{problem}: the kernels package is damaged; build it again: {command}") from None
     if why is not None:
-        raise UserError(f"{folder}: the kernels package does not fit: {why}; rebuild it: {manifest.build_command}")
+        raise UserError(f"{folder}: the kernels package does not fit: {why}; rebuild it: {command}")
     return Provider(manifest.package, manifest.backend, manifest.arch, folder, manifest)
-
-
-def survey(environ: Mapping[str, str]) -> list[tuple[Path, Provider | UserError]]:
-    """List every package that is considered, in order of preference, with what is wrong with it. Rebuilds nothing."""
-    named = environ.get(PATH_VARIABLE, "").strip()
-    found: list[tuple[Path, Provider | UserError]] = []
-    for folder in [Path(named).expanduser().absolute()] if named else [*_installed(), *_built()]:
-        try:
-            found.append((folder, _open(folder, may_rebuild=False)))
-        except UserError as problem:
-            found.append((folder, problem))
-    return found
 
 
 def find_provider(environ: Mapping[str, str]) -> Provider:
