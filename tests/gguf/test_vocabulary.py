@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from random import Random
 
 import gguf
 import pytest
@@ -382,6 +383,37 @@ def test_a_vocabulary_that_is_not_sound_is_one_error(case: str) -> None:
     assert str(caught.value).startswith("x.gguf: ")
     assert expected in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_random_vocabularies_work_or_are_refused() -> None:
+    random = Random(0)
+    parts = ["t", "h", "e", "th", "the", "a b", "", "Ġ", "<|end|>", "é", "中", "[PAD]", "🙂", "\n"]
+    built = 0
+    for _ in range(400):
+        tokens, count = small_tokens(), random.randint(0, 4)
+        tokens += [random.choice(parts) + random.choice(["", "x", "é"]) for _ in range(count)]
+        merges = [f"{random.choice(parts)} {random.choice(parts)}" for _ in range(random.choice([0, 1, 3]))]
+        try:
+            backend = build_tokenizer(
+                vocabulary_of(
+                    pre=[key("tokenizer.ggml.pre", TEXT, random.choice(list(PRE_TOKENIZERS)))],
+                    tokens=texts("tokens", tokens),
+                    token_type=kinds([random.choice([1, 1, 1, 1, 1, 3, 4, 5]) for _ in tokens])
+                    if random.random() < 0.2
+                    else kinds([1] * 258 + [3, 4, 5] + [random.randint(0, 6) for _ in range(count)]),
+                    merges=texts("merges", ["t h", "th e", *merges]),
+                    bos=number("bos_token_id", random.randrange(270)),
+                    b=flag("add_bos_token", random.random() < 0.5),
+                    e=flag("add_eos_token", random.random() < 0.5),
+                )
+            )
+        except UserError:
+            continue
+        built += 1
+        for text in ("the <|end|>xé中🙂\n", "".join(tokens[-6:])):
+            assert max(backend.encode(text).ids, default=0) < len(tokens)
+        assert isinstance(backend.decode(list(range(len(tokens) + 5))), str)
+    assert built > 20
 
 
 def test_flags_that_ask_for_nothing_are_fine() -> None:
