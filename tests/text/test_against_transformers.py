@@ -26,7 +26,7 @@ def oracle():
 
 
 @given(texts)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=120, deadline=None)
 def test_prompts(oracle, text):
     assert TOKENIZER.encode(text) == oracle.encode(text)
 

@@ -59,7 +59,7 @@ pieces = st.lists(st.sampled_from(["<|", "<", "|>", "user", "assistant", *CONTRO
 
 
 @given(st.lists(pieces.map("".join), min_size=1, max_size=4))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_no_message_can_add_or_take_a_control_token(contents):
     """Even with a template that puts messages right next to each other, where two halves could meet."""
     template = "{% for m in messages %}{{ m.content }}{% endfor %}<|assistant|>{{ messages[0].content }}"

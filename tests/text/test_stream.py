@@ -29,14 +29,14 @@ text_tokens = st.lists(st.integers(4, BYTES.size - 1), max_size=120)
 
 
 @given(text_tokens)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_pieces_of_any_tokens_join_to_the_text_decoded_at_once(ids):
     """Random byte tokens: mostly invalid UTF-8, and unfinished characters at the end."""
     assert "".join(pieces(BYTES, ids)) == BYTES.decode(ids)
 
 
 @given(st.text(st.sampled_from("aé€😀\ufffd \nhey"), max_size=60))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=120, deadline=None)
 @example("😀" * 60)
 @example("aé€" + "😀€" * 60)
 @example("\ufffd" * 20)
@@ -112,7 +112,7 @@ def by_definition(stops, text):
     st.lists(st.text("ab", min_size=1, max_size=4), min_size=1, max_size=3),
     st.lists(st.text("abc", max_size=3), max_size=12),
 )
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=250, deadline=None)
 def test_stops_are_found_however_the_text_is_cut(stops, parts):
     """One character at a time is the definition; larger parts may only find an equal or earlier end."""
     text = "".join(parts)
