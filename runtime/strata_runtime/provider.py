@@ -147,6 +147,18 @@ def _open(folder: Path, *, may_rebuild: bool = True) -> Provider:
     return Provider(manifest.package, manifest.backend, manifest.arch, folder, manifest)
 
 
+def survey(environ: Mapping[str, str]) -> list[tuple[Path, Provider | UserError]]:
+    """List every package that is considered, in order of preference, with what is wrong with it. Rebuilds nothing."""
+    named = environ.get(PATH_VARIABLE, "").strip()
+    result: list[tuple[Path, Provider | UserError]] = []
+    for folder in (Path(named).expanduser().absolute(),) if named else (*_installed(), *_built()):
+        try:
+            result.append((folder, _open(folder, may_rebuild=False)))
+        except UserError as problem:
+            result.append((folder, problem))
+    return result
+
+
 def find_provider(environ: Mapping[str, str]) -> Provider:
     """Find the kernels package to use. A damaged one of a build folder is moved aside and rebuilt once.
 

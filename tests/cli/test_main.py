@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from strata_runtime.errors import UserError
+from strata_runtime.provider import survey
 from support.fake_engine import FakeProvider
 
 STRATA = "from strata_runtime.cli.main import main; main()"
@@ -125,6 +126,12 @@ def test_info_tells_packages_level_threads_and_knobs(strata, monkeypatch):
     assert "package /bad: refused: it has another ABI version" in text
     assert "CPU level fake-isa, 3 pool threads" in text
     assert "knob engine.context=9 (environment" in text
+
+
+def test_a_package_that_is_none_is_listed_with_the_reason(tmp_path):
+    ((folder, problem),) = survey({"STRATA_PROVIDER_PATH": str(tmp_path)})
+    assert folder == tmp_path
+    assert "manifest.json: cannot be read" in str(problem)
 
 
 def test_info_of_a_model_tells_its_sizes(strata, monkeypatch, folder):
