@@ -70,5 +70,6 @@ class FormatInfo:
         rows = np.ascontiguousarray(blocks, dtype=np.uint8).reshape(-1, self.block_bytes)
         values = self.quant.read(rows)
         if self.scale is not None:
-            values = values * self.scale.read(rows)
+            with np.errstate(invalid="ignore"):  # 0 * infinity is NaN, as in C++
+                values = values * self.scale.read(rows)
         return values.reshape(*blocks.shape[:-1], count * self.block_elements)

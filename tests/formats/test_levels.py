@@ -1,0 +1,64 @@
+"""Levels: the strongest one that the CPU has is used, and none of them can leak into code that runs on weaker CPUs."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from strata_gen.model.specset import SpecSet
+from strata_gen.resolve import find_target, make_plan
+from strata_gen.views.kernels import EMITTERS
+from strata_runtime.provider import Provider
+
+ORDER = ["generic", "avx2", "avx512", "avx512vnni"]
+
+
+@pytest.mark.native
+def test_the_module_uses_the_strongest_level_that_runs_here(provider: Provider) -> None:
+    isas = list(provider.native.ISAS)  # type: ignore[attr-defined]
+    assert isas == ORDER[: len(isas)]
+    assert isas[-1] == provider.native.ISA
+    flags = set(Path("/proc/cpuinfo").read_text(encoding="utf-8").split())
+    assert ("avx2" in isas) == ({"avx2", "fma", "f16c"} <= flags)
+    assert ("avx512" in isas) == ({"avx512f", "avx512bw", "avx512dq", "avx512vl"} <= flags)
+    assert ("avx512vnni" in isas) == ({"avx512_vnni", "avx512_bf16", "avx512vbmi"} <= flags)
+
+
+@pytest.mark.native
+@pytest.mark.parametrize("isa", ORDER)
+def test_objects_of_a_level_share_no_function_with_others(tree: Path, isa: str) -> None:
+    """The linker keeps one copy of a function that several objects define: it must not be one for a newer CPU."""
+    objects = sorted(tree.parent.glob(f"cmake/**/strata_{isa}.dir/**/*.o"))
+    assert objects
+    listed = subprocess.run(["nm", "-C", "--defined-only", *objects], capture_output=True, text=True, check=True)
+    rows = [line.split(maxsplit=2) for line in listed.stdout.splitlines() if len(line.split(maxsplit=2)) == 3]
+    weak = [name for _, kind, name in rows if kind in "WVu"]
+    assert weak  # templates were instantiated here
+    assert [name for name in weak if f"simd::{isa}" not in name] == []
+
+
+def instances(specs: SpecSet, target: str) -> set[str]:
+    plan = make_plan(specs, find_target(specs, "cpu", target), {})
+    return {path for emitter in EMITTERS for path, _ in emitter.views(plan) if "rows_dot" in path}
+
+
+def test_every_format_is_built_for_every_level_unless_a_weaker_one_serves(specs: SpecSet) -> None:
+    built = instances(specs, "x86-64-v2")
+    pruned = {f"src/levels/avx512vnni/rows_dot_{name}.cpp" for name in ("bf16", "f32")}
+    every = {f"src/levels/{isa}/rows_dot_{spec.name}.cpp" for isa in ORDER for spec in specs.formats}
+    assert built == every - pruned
+
+
+def test_what_serves_elsewhere_is_built_where_it_stands_alone(specs: SpecSet) -> None:
+    expected = {f"src/levels/avx512vnni/rows_dot_{spec.name}.cpp" for spec in specs.formats}
+    assert instances(specs, "x86-64-v4-vnni") == expected
+
+
+def test_gpu_targets_refuse_every_kernel_with_a_reason(specs: SpecSet) -> None:
+    for target in specs.targets:
+        for kernel in specs.kernels:
+            reason = kernel.refusal(target)
+            assert (reason is None) == (target.backend == "cpu")
+            assert reason is None or reason == "no device implementation yet"

@@ -1,0 +1,172 @@
+"""Linear layers: near the float64 product, and the same bits however the work is cut."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from strata_gen.model.specset import SpecSet
+from strata_runtime.provider import Provider
+from support.kernels import Floats, Kernels, Stored, bits, error_scale, product
+
+NAMES = ["bf16", "f32", "q8_0"]
+MOST_TOKENS = 8
+pytestmark = pytest.mark.native
+
+
+def random(seed: int, *shape: int) -> Floats:
+    return np.random.default_rng(seed).standard_normal(shape, dtype=np.float32)
+
+
+def stored(kernels: Kernels, name: str, rows: int, columns: int, seed: int = 0) -> Stored:
+    return kernels.store(name, random(seed, rows, columns))
+
+
+def bound(specs: SpecSet, activation: str) -> float:
+    (kernel,) = (kernel for kernel in specs.kernels if kernel.name == "linear")
+    (tolerance,) = (tolerance for tolerance in kernel.tolerances if tolerance.activation == activation)
+    return tolerance.bound
+
+
+def widths(name: str) -> list[int]:
+    return [32, 64, 96, 256, 704, 2880] if name == "q8_0" else [1, 7, 8, 15, 16, 17, 100, 256, 2880]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_is_within_the_stated_bound_of_the_float64_product(kernels: Kernels, specs: SpecSet, name: str) -> None:
+    allowed = bound(specs, kernels.formats[name].activation)
+    for columns in widths(name):
+        weights = stored(kernels, name, 37, columns)
+        for tokens in (1, 2, 3, 4, 5, 6, 7, 8, 9, 21):
+            x = random(tokens, tokens, columns)
+            error = np.abs(kernels.linear(weights, x) - product(weights, x))
+            assert (error <= allowed * error_scale(weights, x)).all(), (columns, tokens)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_tokens_bits_do_not_depend_on_who_shares_the_pass(kernels: Kernels, name: str) -> None:
+    for columns in widths(name):
+        weights = stored(kernels, name, 37, columns)
+        x = random(1, 2 * MOST_TOKENS + 5, columns)
+        together = kernels.linear(weights, x)
+        for tokens in range(1, MOST_TOKENS + 1):
+            for first in range(0, len(x) - tokens + 1, 3):
+                alone = kernels.linear(weights, np.ascontiguousarray(x[first : first + tokens]))
+                assert np.array_equal(bits(alone), bits(together[first : first + tokens])), (columns, tokens)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_rows_bits_do_not_depend_on_the_rows_around_it(kernels: Kernels, name: str) -> None:
+    weights = stored(kernels, name, 41, 96)
+    x = random(2, 5, 96)
+    whole = kernels.linear(weights, x)
+    for first, last in [(0, 1), (1, 4), (3, 8), (5, 41), (40, 41)]:
+        part = Stored(weights.format, np.ascontiguousarray(weights.blocks[first:last]), weights.decoded[first:last])
+        assert np.array_equal(bits(kernels.linear(part, x)), bits(whole[:, first:last]))
+
+
+@pytest.mark.parametrize("isa", ["generic", "avx2", "avx512", "avx512vnni"])
+def test_bits_do_not_depend_on_threads_or_claims(provider: Provider, isa: str) -> None:
+    if isa not in provider.native.ISAS:  # type: ignore[attr-defined]
+        pytest.skip(f"this CPU has no {isa}")
+    results: dict[str, list[Any]] = {}
+    for threads in ("1", "2", "3", "8"):
+        for claim in ("0", "32", "64", "4096"):
+            with Kernels(provider, isa=isa, knobs={"pool.threads": threads, "pool.claim_rows": claim}) as kernels:
+                for name in NAMES:
+                    weights = stored(kernels, name, 517, 256)
+                    results.setdefault(name, []).append(bits(kernels.linear(weights, random(3, 11, 256))))
+    for name, outputs in results.items():
+        assert all(np.array_equal(outputs[0], other) for other in outputs), name
+
+
+def test_quantised_inputs_have_the_same_bits_at_every_level(provider: Provider) -> None:
+    """Weight rows that are 1 at one place and 0 elsewhere copy the quantised input to the output."""
+    columns = 96
+    x = random(4, 6, columns) * np.float32(10.0) ** np.arange(-3, 3, dtype=np.float32)[:, None]
+    x[1] = 0
+    x[2, :32] = 1e-38
+    x[3, 5] = 3e38
+    x[4, 32:64] = 1e-45
+    outputs = []
+    for isa in provider.native.ISAS:  # type: ignore[attr-defined]
+        with Kernels(provider, isa=isa, knobs={"pool.threads": "1"}) as kernels:
+            blocks = np.zeros((columns, columns // 32, 34), np.uint8)
+            blocks[..., 1] = 0x3C  # 1.0 in half precision
+            blocks[np.arange(columns), np.arange(columns) // 32, 2 + np.arange(columns) % 32] = 1
+            info = kernels.formats["q8_0"]
+            packed = blocks.reshape(columns, -1)
+            outputs.append(kernels.linear(Stored(info, packed, info.decode(packed)), x))
+    assert all(np.array_equal(bits(outputs[0]), bits(other)) for other in outputs)
+    largest = np.abs(x.reshape(6, 3, 32)).max(axis=2, keepdims=True)
+    largest[largest < 2.0**-100] = 0
+    step = largest / np.float32(127)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        values = np.where(step > 0, np.rint(x.reshape(6, 3, 32) / step), 0).astype(np.float32)
+    assert np.array_equal(outputs[0], (values * step).reshape(6, columns))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_infinities_and_nans_reach_their_own_token_only(kernels: Kernels, name: str) -> None:
+    weights = stored(kernels, name, 9, 64)
+    x = random(5, 6, 64)
+    clean = kernels.linear(weights, x)
+    x[1, 3], x[4, 60] = np.inf, np.nan
+    out = kernels.linear(weights, x)
+    assert not np.isfinite(out[[1, 4]]).any()
+    kept = [0, 2, 3, 5]
+    assert np.array_equal(bits(out[kept]), bits(clean[kept]))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_extreme_weights_and_inputs_do_not_overflow(kernels: Kernels, name: str) -> None:
+    """-128 is a legal byte although the encoder never writes it; sums of pairs must not saturate."""
+    info = kernels.formats[name]
+    blocks = np.zeros((5, info.row_bytes(64)), np.uint8)
+    if name == "q8_0":
+        blocks.reshape(5, 2, 34)[..., 1] = 0x3C
+        blocks.reshape(5, 2, 34)[..., 2:] = 0x80
+    weights = Stored(info, blocks, info.decode(blocks))
+    x = np.full((3, 64), 127, np.float32)
+    assert np.array_equal(kernels.linear(weights, x), product(weights, x).astype(np.float32))
+    assert np.array_equal(kernels.linear(weights, -x), product(weights, -x).astype(np.float32))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_tokens_are_no_work(kernels: Kernels, name: str) -> None:
+    assert kernels.linear(stored(kernels, name, 3, 32), np.zeros((0, 32), np.float32)).shape == (0, 3)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_long_prompt_equals_its_tokens_one_by_one(provider: Provider, name: str) -> None:
+    with Kernels(provider, knobs={"pool.threads": "2"}) as kernels:
+        weights = stored(kernels, name, 70, 64)
+        x = random(6, 1100, 64)
+        whole = kernels.linear(weights, x)
+        for token in (0, 7, 8, 511, 512, 513, 1023, 1024, 1099):
+            assert np.array_equal(bits(kernels.linear(weights, x[token : token + 1])[0]), bits(whole[token]))
+
+
+@pytest.fixture(scope="module")
+def small_claims(provider: Provider) -> Iterator[Kernels]:
+    with Kernels(provider, knobs={"pool.threads": "2", "pool.claim_rows": "32"}) as made:
+        yield made
+
+
+@given(data=st.data())
+@settings(max_examples=40, deadline=None)
+@pytest.mark.parametrize("name", NAMES)
+def test_odd_shapes(small_claims: Kernels, specs: SpecSet, name: str, data: st.DataObject) -> None:
+    rows, tokens = data.draw(st.integers(1, 80)), data.draw(st.integers(0, 20))
+    unit = 32 if name == "q8_0" else 1
+    columns = unit * data.draw(st.integers(1, 160 // unit))
+    allowed = bound(specs, small_claims.formats[name].activation)
+    weights = stored(small_claims, name, rows, columns)
+    x = random(7, tokens, columns)
+    error = np.abs(small_claims.linear(weights, x) - product(weights, x))
+    assert (error <= allowed * error_scale(weights, x)).all()

@@ -1,0 +1,106 @@
+// Runs every operation over buffers of exactly the right size, for a sanitizer to watch. Weights and inputs are random;
+// results are compared with one token at a time on one thread, bit by bit.
+#include "strata/ops.hpp"
+
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <vector>
+
+namespace {
+
+std::mt19937 random_source{1};
+
+std::vector<float> random_floats(std::size_t count) {
+  std::uniform_real_distribution<float> uniform(-1.0f, 1.0f);
+  std::vector<float> values(count);
+  for (float& value : values) value = uniform(random_source);
+  return values;
+}
+
+// Encoded weights on the heap with nothing behind them.
+std::unique_ptr<std::byte[]> random_blocks(const strata::formats::Info& format, std::size_t rows, std::size_t columns) {
+  const std::vector<float> values = random_floats(rows * columns);
+  auto blocks = std::make_unique<std::byte[]>(rows * strata::row_bytes(format, columns));
+  strata::quantize(format, rows, columns, values.data(), blocks.get());
+  return blocks;
+}
+
+bool same_bits(const float* left, const float* right, std::size_t count) {
+  return std::memcmp(left, right, count * sizeof(float)) == 0;
+}
+
+bool linear_agrees(strata::Runner& many, strata::Runner& one, const strata::formats::Info& format, std::size_t rows,
+                   std::size_t columns, std::size_t tokens) {
+  const auto blocks = random_blocks(format, rows, columns);
+  const strata::Matrix matrix(format, rows, columns, blocks.get(), rows * strata::row_bytes(format, columns));
+  const std::vector<float> x = random_floats(tokens * columns);
+  std::vector<float> together(tokens * rows);
+  std::vector<float> alone(rows);
+  strata::linear(many, matrix, tokens, x.data(), together.data());
+  for (std::size_t token = 0; token < tokens; ++token) {
+    strata::linear(one, matrix, 1, x.data() + token * columns, alone.data());
+    if (!same_bits(alone.data(), together.data() + token * rows, rows)) return false;
+  }
+  return true;
+}
+
+bool experts_agree(strata::Runner& many, strata::Runner& one, const strata::formats::Info& format, std::size_t hidden,
+                   std::size_t width, std::size_t tokens, std::size_t top_k) {
+  constexpr std::size_t kExperts = 5;
+  std::vector<std::unique_ptr<std::byte[]>> owned;
+  std::vector<std::vector<const std::byte*>> parts(3);
+  for (std::size_t expert = 0; expert < kExperts; ++expert) {
+    for (std::size_t part = 0; part < 3; ++part) {
+      owned.push_back(random_blocks(format, part == 2 ? hidden : width, part == 2 ? width : hidden));
+      parts[part].push_back(owned.back().get());
+    }
+  }
+  const strata::Experts layer(format, hidden, width, parts[0], parts[1], parts[2]);
+  const std::vector<float> x = random_floats(tokens * hidden);
+  std::vector<std::int32_t> ids(tokens * top_k);
+  for (std::int32_t& id : ids) id = static_cast<std::int32_t>(random_source() % (kExperts + 1)) - 1;
+  std::vector<float> together(ids.size() * hidden);
+  std::vector<float> alone(hidden);
+  strata::run_experts(many, layer, tokens, top_k, x.data(), ids.data(), together.data());
+  for (std::size_t entry = 0; entry < ids.size(); ++entry) {
+    strata::run_experts(one, layer, 1, 1, x.data() + entry / top_k * hidden, &ids[entry], alone.data());
+    if (!same_bits(alone.data(), together.data() + entry * hidden, hidden)) return false;
+  }
+  std::vector<float> sums(tokens * hidden, 0.0f);
+  strata::combine(tokens, top_k, hidden, together.data(), random_floats(ids.size()).data(), sums.data());
+  return true;
+}
+
+}  // namespace
+
+int main() {
+  for (const strata::LevelKernels* level : strata::all_levels()) {
+    if (!strata::runs_here(*level)) continue;
+    strata::Runner one(*level, {1, {}, strata::Pinning::kOff}, 0);
+    strata::Runner many(*level, {4, {}, strata::Pinning::kAuto}, 32);
+    for (const strata::formats::Info& format : strata::formats::kAll) {
+      for (const std::size_t blocks : {1u, 2u, 5u, 8u}) {
+        // Formats of single values also meet widths that no vector divides.
+        const std::size_t columns = format.block == 1 ? blocks * 13 : blocks * format.block;
+        for (const std::size_t rows : {1u, 3u, 70u}) {
+          for (const std::size_t tokens : {0u, 1u, 2u, 3u, 4u, 5u, 6u, 7u, 8u, 19u}) {
+            if (linear_agrees(many, one, format, rows, columns, tokens)) continue;
+            std::printf("linear differs: %s %s %zu x %zu, %zu tokens\n", level->isa, format.name.data(), rows, columns,
+                        tokens);
+            return 1;
+          }
+        }
+        for (const std::size_t tokens : {0u, 1u, 3u, 11u}) {
+          if (experts_agree(many, one, format, columns, 2 * columns, tokens, 3)) continue;
+          std::printf("experts differ: %s %s hidden %zu, %zu tokens\n", level->isa, format.name.data(), columns,
+                      tokens);
+          return 1;
+        }
+      }
+    }
+    std::printf("%s ok\n", level->isa);
+  }
+  return 0;
+}

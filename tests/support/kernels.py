@@ -1,0 +1,136 @@
+"""Operations of a kernels package on numpy arrays, and their references in float64."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strata_runtime.formats import FormatInfo
+from strata_runtime.provider import Provider
+
+Array = NDArray[Any]
+Floats = NDArray[np.float32]
+
+
+def address(array: Array) -> int:
+    assert array.flags.c_contiguous
+    return int(array.ctypes.data)
+
+
+def bits(array: Floats) -> NDArray[np.uint32]:
+    """The bits of floats: equal for equal bits only, NaN included."""
+    return np.ascontiguousarray(array).view(np.uint32)
+
+
+@dataclass(frozen=True)
+class Stored:
+    """Encoded weights [rows, columns] and what they decode to."""
+
+    format: FormatInfo
+    blocks: Array
+    decoded: Floats
+
+    @property
+    def rows(self) -> int:
+        return self.decoded.shape[0]
+
+    @property
+    def columns(self) -> int:
+        return self.decoded.shape[1]
+
+
+class Kernels:
+    """One package at one level with a pool of its own."""
+
+    def __init__(self, provider: Provider, isa: str | None = None, knobs: Mapping[str, str] | None = None) -> None:
+        self.native: Any = provider.native
+        self.formats = {info.name: info for info in provider.formats}
+        self.isa = isa or self.native.ISA
+        self.pool = self.native.make_pool(list((knobs or {}).items()), isa=isa)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.pool.close()
+
+    def encode(self, name: str, values: Floats) -> Array:
+        rows, columns = values.shape
+        blocks = np.zeros((rows, self.formats[name].row_bytes(columns)), np.uint8)
+        self.native.quantize(name, rows, columns, address(values), address(blocks))
+        return blocks
+
+    def decode(self, name: str, blocks: Array, columns: int) -> Floats:
+        values = np.empty((blocks.shape[0], columns), np.float32)
+        self.native.dequantize(name, blocks.shape[0], columns, address(blocks), address(values))
+        return values
+
+    def store(self, name: str, values: Floats) -> Stored:
+        blocks = self.encode(name, np.ascontiguousarray(values, dtype=np.float32))
+        return Stored(self.formats[name], blocks, self.formats[name].decode(blocks))
+
+    def matrix(self, stored: Stored) -> Any:
+        blocks = stored.blocks
+        return self.native.make_matrix(
+            stored.format.name, stored.rows, stored.columns, address(blocks), blocks.nbytes, blocks
+        )
+
+    def linear(self, stored: Stored, x: Floats) -> Floats:
+        out = np.full((len(x), stored.rows), np.nan, np.float32)
+        self.native.linear(self.pool, self.matrix(stored), len(x), address(x), address(out))
+        return out
+
+    def experts(self, layer: Sequence[tuple[Stored, Stored, Stored]], x: Floats, ids: NDArray[np.int32]) -> Floats:
+        """Rows [tokens * top_k, hidden] of experts given as (gate, up, down)."""
+        (gate, _, _) = layer[0]
+        tokens, top_k = ids.shape
+        handle = self.native.make_experts(
+            gate.format.name,
+            gate.columns,
+            gate.rows,
+            *([address(expert[part].blocks) for expert in layer] for part in range(3)),
+            layer,
+        )
+        assert handle.count == len(layer)
+        out = np.full((tokens * top_k, gate.columns), np.nan, np.float32)
+        self.native.experts(self.pool, handle, tokens, top_k, address(x), address(ids), address(out))
+        return out
+
+    def combine(self, rows: Floats, weights: Floats, out: Floats) -> Floats:
+        tokens, top_k = weights.shape
+        result = out.copy()
+        self.native.combine(tokens, top_k, out.shape[1], address(rows), address(weights), address(result))
+        return result
+
+
+def error_scale(stored: Stored, x: Floats) -> NDArray[np.float64]:
+    """For each (token, row): the sum over 32-wide blocks of (sum of |weight|) * (largest |input|)."""
+    columns = stored.columns
+    padded = -(-columns // 32) * 32
+    weights = np.zeros((stored.rows, padded))
+    inputs = np.zeros((len(x), padded))
+    weights[:, :columns] = np.abs(stored.decoded)
+    inputs[:, :columns] = np.abs(x)
+    sums = weights.reshape(stored.rows, padded // 32, 32).sum(axis=2)
+    largest = inputs.reshape(len(x), padded // 32, 32).max(axis=2)
+    return np.asarray(largest @ sums.T)
+
+
+def product(stored: Stored, x: Floats) -> NDArray[np.float64]:
+    return np.asarray(x.astype(np.float64) @ stored.decoded.astype(np.float64).T)
+
+
+def silu(x: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.asarray(x / (1.0 + np.exp(-x)))
+
+
+def expert_row(expert: tuple[Stored, Stored, Stored], x: Floats) -> NDArray[np.float64]:
+    """down(silu(gate(x)) * up(x)) of one input [hidden]."""
+    gate, up, down = expert
+    middle = silu(product(gate, x[None])) * product(up, x[None])
+    return np.asarray(middle @ down.decoded.astype(np.float64).T)[0]

@@ -1,0 +1,28 @@
+"""The kernels package with every x86-64 level, built once and kept in the build folder."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from strata_gen.paths import project_root
+from strata_runtime.provider import PATH_VARIABLE, Provider, find_provider
+
+_OUT = project_root() / "build" / "tests"
+_FOLDER = _OUT / "cpu" / "x86-64-v2"
+
+
+def build_tree() -> Path:
+    """Build the package and return the emitted tree that it is built from."""
+    program = "from strata_gen.cli.main import main; main()"
+    command = [sys.executable, "-c", program, "build", "--target", "cpu", "x86-64-v2", "--out", str(_OUT)]
+    built = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    assert built.returncode == 0, built.stderr
+    return _FOLDER / "tree"
+
+
+def open_package() -> Provider:
+    """Return the built package."""
+    return find_provider({PATH_VARIABLE: str(_FOLDER / "package" / "strata_kernels_cpu_x86_64_v2")})
