@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 
@@ -64,13 +65,17 @@ _KINDS = (
 _ERROR = re.compile(
     r"\b(fatal )?error\b:?|\bundefined reference\b|Killed|No space left|multiple definition", re.IGNORECASE
 )
-_SUMMARY = re.compile(r"^(collect2|clang(\+\+)?: error: linker|ninja:|compilation terminated|make)|ld returned \d")
+_SUMMARY = re.compile(
+    r"^(CMake Error|-- |collect2|clang(\+\+)?: error: linker|ninja:|compilation terminated|make)|ld returned \d"
+)
 
 
 def first_error(lines: Sequence[str]) -> str:
     """Return the first line that says what went wrong, not one that only says that something did."""
-    real = [line.strip() for line in lines if _ERROR.search(line) and not _SUMMARY.search(line)]
     said = [line.strip() for line in lines if line.strip()]
+    real = [line for line in said if _ERROR.search(line) and not _SUMMARY.search(line)]
+    # CMake says where in one line and what in the next.
+    real += [f"{where} {what}" for where, what in pairwise(said) if where.startswith("CMake Error")]
     return (real or said[-1:] or ["no output"])[0]
 
 

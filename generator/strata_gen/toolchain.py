@@ -66,9 +66,9 @@ def _ask(compiler: Path, *arguments: str, environ: Mapping[str, str]) -> str:
     if done.returncode != 0:
         first = next(iter((done.stderr or done.stdout).splitlines()), "no output")
         raise GeneratorError(
-            f"the C++ compiler does not answer '{shlex.join(arguments)}': {first}",
+            f"the C++ compiler refuses '{shlex.join(arguments)}': {first}",
             where=str(compiler),
-            mend="set CXX to a g++ or clang++",
+            mend="set CXX to a g++ or clang++, and CXXFLAGS to flags that it knows",
         )
     return done.stdout
 
@@ -121,9 +121,9 @@ def _identity(version_text: str, machine: str, macros: str) -> str:
 def find_toolchain(environ: Mapping[str, str], native_flags: Sequence[str] = ()) -> Toolchain:
     """Find the compiler: CXX when it is set, else the first of `CANDIDATES` on PATH.
 
-    `native_flags` are a target's; what they make the compiler predefine is part of the identity, because flags such
-    as `-march=native` mean another thing on another machine. Raises `GeneratorError` when there is no compiler, it is
-    too old for C++20, or CXXFLAGS would break the arithmetic.
+    `native_flags` are a target's; what they and CXXFLAGS make the compiler predefine is part of the identity, because
+    flags such as `-march=native` mean another thing on another machine. Raises `GeneratorError` when
+    there is no compiler, it is too old for C++20, or it refuses CXXFLAGS or they would break the arithmetic.
     """
     compiler, launcher, words = _find(environ)
     version_text = _ask(compiler, "--version", environ=environ)
@@ -142,7 +142,7 @@ def find_toolchain(environ: Mapping[str, str], native_flags: Sequence[str] = ())
             mend=f"take {broken[0]} out of CXXFLAGS",
         )
     machine = _ask(compiler, "-dumpmachine", environ=environ).strip()
-    macros = _ask(compiler, *native_flags, "-dM", "-E", "-x", "c++", "/dev/null", environ=environ)
+    macros = _ask(compiler, *native_flags, *compile_flags, "-dM", "-E", "-x", "c++", "/dev/null", environ=environ)
     identity = _identity(version_text, machine, macros)
     return Toolchain(compiler, launcher, family, version, machine, compile_flags, _words(environ, "LDFLAGS"), identity)
 

@@ -33,9 +33,27 @@ IMPORT = "ImportError: /t/_native.so: undefined symbol: _ZN6strata7missingEv"
 ILLEGAL = "ended by SIGILL"
 
 
+CMAKE = """\
+-- Detecting CXX compiler ABI info - failed
+CMake Error at CMakeLists.txt:44 (find_package):
+  Could not find a package configuration file provided by "pybind11"
+
+-- Configuring incomplete, errors occurred!"""
+CMAKE_COMPILER = """\
+CMake Error at /usr/share/cmake/Modules/CMakeTestCXXCompiler.cmake:63 (message):
+  The C++ compiler is not able to compile a simple test program.
+    c++: error: bad value 'nonsense' for '-march=' switch"""
+
+
 @pytest.mark.parametrize(
     ("output", "line"),
     [
+        (
+            CMAKE,
+            "CMake Error at CMakeLists.txt:44 (find_package): Could not find a package configuration file provided "
+            'by "pybind11"',
+        ),
+        (CMAKE_COMPILER, "c++: error: bad value 'nonsense' for '-march=' switch"),
         (CODE, "/t/tree/runtime/src/a.cpp:3:5: error: 'x' was not declared in this scope"),
         (HEADER, "/t/tree/src/b.cpp:1:10: fatal error: strata/none.hpp: No such file or directory"),
         (LINK, "a.cpp:(.text+0x5): undefined reference to `strata::missing()'"),

@@ -112,6 +112,12 @@ def test_flags_that_break_the_arithmetic_are_refused(home: Path) -> None:
         find_toolchain(environment(home, CXXFLAGS="-g -ffast-math"))
 
 
+def test_flags_that_the_compiler_does_not_know_are_refused_before_anything_runs(home: Path) -> None:
+    with pytest.raises(GeneratorError) as caught:
+        find_toolchain(environment(home, CXXFLAGS="-march=nonsense"))
+    assert "nonsense" in caught.value.what and "CXXFLAGS" in caught.value.mend
+
+
 def test_native_flags_are_part_of_the_identity(home: Path) -> None:
     plain = find_toolchain(environment(home))
     assert find_toolchain(environment(home), ["-mavx2"]).identity != plain.identity
