@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -25,3 +26,13 @@ def tracked(root: Path) -> tuple[Path, ...]:
     listing = subprocess.run(["git", "ls-files", "-z"], cwd=root, capture_output=True, check=True).stdout
     paths = (root / os.fsdecode(name) for name in listing.split(b"\0") if name)
     return tuple(path for path in paths if path.is_file())
+
+
+@pytest.fixture(scope="session")
+def kernels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The compiled package of this machine's CPU."""
+    out = tmp_path_factory.mktemp("build")
+    words = ["build", "--target", "cpu", "native", "--out", str(out)]
+    done = subprocess.run([Path(sys.executable).with_name("strata-gen"), *words], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return next(out.glob("cpu/native/package/strata_kernels_*"))

@@ -142,16 +142,6 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert [link for link in links(page) if not link.exists()] == []
 
 
-@pytest.fixture(scope="session")
-def kernels(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The compiled package of this machine's CPU."""
-    out = tmp_path_factory.mktemp("build")
-    words = ["build", "--target", "cpu", "native", "--out", str(out)]
-    done = subprocess.run([SCRIPTS / "strata-gen", *words], capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return next(out.glob("cpu/native/package/strata_kernels_*"))
-
-
 @pytest.mark.native
 def test_the_python_example_runs(kernels: Path) -> None:
     (example,) = blocks(ROOT / "README.md", "python")
