@@ -57,7 +57,7 @@ class NativeModule(Protocol):
         """Wrap stored weights without copying. `bytes` must equal rows * bytes per row of the format."""
         ...
 
-    def make_experts(  # noqa: D102
+    def make_experts(
         self,
         format: str,
         hidden: int,
