@@ -48,6 +48,12 @@ struct Sleepy {
   static void before_sleep() noexcept { nap(50); }
 };
 
+// Sleeps so often with a claim half made that a thread wakes up in a later batch of the same number of chunks.
+struct Late {
+  static void before_claim() noexcept { nap(10); }
+  static void before_sleep() noexcept {}
+};
+
 [[noreturn]] void fail(const std::string& what) {
   std::fprintf(stderr, "FAILED: %s\n", what.c_str());
   std::_Exit(1);
@@ -88,6 +94,28 @@ void run_batch(Session& session, std::vector<std::uint32_t>& items, std::uint32_
     for (std::size_t i = begin; i < end; ++i) items[i] += mark;
   });
   for (std::size_t i = 0; i < count; ++i) require(items[i] == mark, "an item did not run exactly once");
+}
+
+// Batches that differ in everything but the number of chunks: a claim that is carried over from one to the next would
+// run the wrong items.
+void lookalikes(int batches) {
+  constexpr std::size_t kChunks = 4;
+  const std::thread::id caller = std::this_thread::get_id();
+  BasicPool<Late> pool(options(4, true), pretended(true));
+  std::vector<std::uint32_t> items(4096);
+  for (int batch = 0; batch < batches; ++batch) {
+    const std::size_t grain = 1 + below(100);
+    const std::size_t count = kChunks * grain;
+    auto session = pool.open();
+    for (std::size_t i = 0; i < count; ++i) items[i] = 0;
+    session.run(count, grain, [&](std::size_t begin, std::size_t end) {
+      require(end - begin == grain && end <= count, "range of another batch");
+      if (std::this_thread::get_id() != caller) helped.fetch_add(1, std::memory_order_relaxed);
+      nap(20);
+      for (std::size_t i = begin; i < end; ++i) ++items[i];
+    });
+    for (std::size_t i = 0; i < count; ++i) require(items[i] == 1, "an item did not run exactly once");
+  }
 }
 
 template <class Hooks>
@@ -193,6 +221,7 @@ int main(int count, char** arguments) {
     timed("batches" + suffix, [&] { many_batches<NoHooks>(threads, spins, batches / 16 + 1); });
     timed("batches, sleepy workers" + suffix, [&] { many_batches<Sleepy>(threads, spins, batches / 16 + 1); });
   }
+  timed("lookalike batches", [&] { lookalikes(batches / 20 + 1); });
   timed("many callers", [&] { many_callers(batches / 20 + 4); });
   timed("exceptions", [&] { exceptions(batches / 100 + 1); });
   timed("shutdown under load", [&] { shutdown_under_load(batches / 1000 + 1); });
