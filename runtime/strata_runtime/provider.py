@@ -159,18 +159,6 @@ def survey(environ: Mapping[str, str]) -> list[tuple[Path, Provider | UserError]
     return result
 
 
-def survey(environ: Mapping[str, str]) -> list[tuple[Path, Provider | UserError]]:
-    """List every package that is considered, in order of preference, with what is wrong with it. Rebuilds nothing."""
-    named = environ.get(PATH_VARIABLE, "").strip()
-    found: list[tuple[Path, Provider | UserError]] = []
-    for folder in [Path(named).expanduser().absolute()] if named else [*_installed(), *_built()]:
-        try:
-            found.append((folder, _open(folder, may_rebuild=False)))
-        except UserError as problem:
-            found.append((folder, problem))
-    return found
-
-
 def find_provider(environ: Mapping[str, str]) -> Provider:
     """Find the kernels package to use. A damaged one of a build folder is moved aside and rebuilt once.
 
