@@ -11,10 +11,12 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from strata_runtime.checkpoint.network import Network
 from strata_runtime.kv_cache import KVCache
-from strata_runtime.layers.buffers import WINDOW, Buffers, HeadRows
+from strata_runtime.layers.buffers import WINDOW, Buffers, HeadRows, OneToken
 from strata_runtime.layers.linear import Compute, Linear
 from strata_runtime.layers.norm import RmsNorm
 from strata_runtime.layers.rotary import RotaryTable
+
+_NO_MASK = torch.empty(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,20 +25,20 @@ class Reach:
 
     `fresh`: [2, kv_heads, tokens, head_dim], where the pass puts its keys and values. `keys`: [kv_heads, head_dim,
     positions] and `values`: [kv_heads, positions, head_dim], those included. `mask`: [tokens, positions], -inf where a
-    token may not look; None when all may look everywhere.
+    token may not look (empty for one token, which may look everywhere).
     """
 
     rotary: RotaryTable
     fresh: tuple[torch.Tensor, ...]
     keys: tuple[torch.Tensor, ...]
     values: tuple[torch.Tensor, ...]
-    mask: torch.Tensor | None
+    mask: torch.Tensor
 
     @staticmethod
     def of(cache: KVCache, tokens: int) -> Reach:
         """Look at `cache` as a pass over `tokens` further tokens does."""
         start, stop = cache.length, cache.length + tokens
-        mask = None if tokens == 1 else torch.full((tokens, stop), -math.inf).triu_(start + 1)
+        mask = torch.full((tokens, stop), -math.inf).triu_(start + 1) if tokens > 1 else _NO_MASK
         return Reach(
             cache.rotary.rows(start, tokens),
             cache.data[:, :, :, start:stop].unbind(0),
@@ -73,8 +75,8 @@ class Attention:
         self._prepare(buffers, reach.rotary)
         reach.fresh[layer].copy_(buffers.kv_heads)
         keys, values = reach.keys[layer], reach.values[layer]
-        if reach.mask is None:
-            _attend_one(buffers, keys, values)
+        if buffers.one is not None:
+            _attend_one(buffers.one, keys, values)
         elif buffers.tokens <= WINDOW:
             _attend_few(buffers, keys, values, reach.mask)
         else:
@@ -83,8 +85,8 @@ class Attention:
 
     def _prepare(self, buffers: Buffers, rotary: RotaryTable) -> None:
         """Norm, scale and rotate queries and keys in place."""
-        if buffers.qk_rows is not None:
-            self._prepare_rows(buffers.qk_rows, 2, rotary)
+        if buffers.one is not None:
+            self._prepare_rows(buffers.one.qk_rows, 2, rotary)
         else:
             self._prepare_rows(buffers.q_rows, 0, rotary)
             self._prepare_rows(buffers.k_rows, 1, rotary)
@@ -97,10 +99,9 @@ class Attention:
         rotary.turn(rows.rotated)
 
 
-def _attend_one(buffers: Buffers, keys: torch.Tensor, values: torch.Tensor) -> None:
+def _attend_one(one: OneToken, keys: torch.Tensor, values: torch.Tensor) -> None:
     """Attend with one token: two matrix products per key head, all of a group's queries at once."""
-    scores = torch.bmm(buffers.q_heads.squeeze(2), keys)
-    torch.bmm(torch.softmax(scores, -1), values, out=buffers.attended_heads.squeeze(2))
+    torch.bmm(torch.softmax(torch.bmm(one.queries, keys), -1), values, out=one.attended)
 
 
 def _attend_few(buffers: Buffers, keys: torch.Tensor, values: torch.Tensor, mask: torch.Tensor) -> None:

@@ -21,16 +21,26 @@ class HeadRows:
 
 
 @dataclass(frozen=True, slots=True)
+class OneToken:
+    """Views for a single token: query and key heads as one, `q_heads` and `attended_heads` without their token axis."""
+
+    qk_rows: HeadRows
+    queries: torch.Tensor
+    attended: torch.Tensor
+
+
+@dataclass(frozen=True, slots=True)
 class Buffers:
     """Everything that a layer writes. Contiguous float32 [tokens, ...] where nothing else is said.
 
-    `q`, `k`, `v` lie in this order in one block of memory. `q_rows`, `k_rows` and, for a single token, `qk_rows` are
-    views of it; `q_heads` [kv_heads, group, tokens, head_dim] and `kv_heads` [2, kv_heads, tokens, head_dim] are
-    strided ones. `attended_heads` is `attended` in the order of `q_heads`.
+    `q`, `k`, `v` lie in this order in one block of memory. `q_rows` and `k_rows` are views of it;
+    `q_heads` [kv_heads, group, tokens, head_dim] and `kv_heads` [2, kv_heads, tokens, head_dim] are strided ones.
+    `attended_heads` is `attended` in the order of `q_heads`.
     `gate` and `up` hold `mlp_width` values per token; a narrower layer uses their begin.
     """
 
     tokens: int
+    one: OneToken | None
     hidden: torch.Tensor
     normed: torch.Tensor
     added: torch.Tensor
@@ -39,7 +49,6 @@ class Buffers:
     v: torch.Tensor
     q_rows: HeadRows
     k_rows: HeadRows
-    qk_rows: HeadRows | None
     q_heads: torch.Tensor
     kv_heads: torch.Tensor
     attended: torch.Tensor
@@ -62,9 +71,16 @@ def make_buffers(network: Network, mlp_width: int, tokens: int) -> Buffers:
     hidden, dim = network.hidden_size, network.head_dim
     q_size, k_size = tokens * network.heads * dim, tokens * network.kv_heads * dim
     qkv, attended = torch.empty(q_size + 2 * k_size), torch.empty(tokens, network.heads * dim)
+    q_heads = qkv[:q_size].view(tokens, network.kv_heads, network.group, dim).permute(1, 2, 0, 3)
+    attended_heads = attended.view(tokens, network.kv_heads, network.group, dim).permute(1, 2, 0, 3)
     q, k, v = qkv[:q_size], qkv[q_size : q_size + k_size], qkv[q_size + k_size :]
+    one = None
+    if tokens == 1:
+        qk_rows = _head_rows(qkv[: q_size + k_size], tokens, network)
+        one = OneToken(qk_rows, q_heads.squeeze(2), attended_heads.squeeze(2))
     return Buffers(
         tokens=tokens,
+        one=one,
         hidden=torch.empty(tokens, hidden),
         normed=torch.empty(tokens, hidden),
         added=torch.empty(tokens, hidden),
@@ -73,11 +89,10 @@ def make_buffers(network: Network, mlp_width: int, tokens: int) -> Buffers:
         v=v.view(tokens, -1),
         q_rows=_head_rows(q, tokens, network),
         k_rows=_head_rows(k, tokens, network),
-        qk_rows=_head_rows(qkv[: q_size + k_size], tokens, network) if tokens == 1 else None,
-        q_heads=q.view(tokens, network.kv_heads, network.group, dim).permute(1, 2, 0, 3),
+        q_heads=q_heads,
         kv_heads=qkv[q_size:].view(2, tokens, network.kv_heads, dim).transpose(1, 2),
         attended=attended,
-        attended_heads=attended.view(tokens, network.kv_heads, network.group, dim).permute(1, 2, 0, 3),
+        attended_heads=attended_heads,
         gate=torch.empty(tokens * mlp_width),
         up=torch.empty(tokens * mlp_width),
         router=torch.empty(tokens, network.experts),

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Literal
 
 import torch
+from torch.nn.functional import silu
 
 from strata_runtime.layers.buffers import Buffers
 from strata_runtime.layers.linear import Compute, Linear
@@ -29,6 +30,6 @@ class Mlp:
         gate, up = buffers.gate[:size], buffers.up[:size]
         self._gate(buffers.normed, gate)
         self._up(buffers.normed, up)
-        torch.ops.aten.silu_(gate).mul_(up)
+        silu(gate, inplace=True).mul_(up)
         self._down(gate.view(buffers.tokens, self.width), buffers.added)
         buffers.hidden.add_(buffers.added)

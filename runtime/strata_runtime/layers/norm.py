@@ -24,7 +24,6 @@ class RmsNorm:
 
     def __call__(self, x: torch.Tensor, out: torch.Tensor) -> None:
         """Write the norm of `x` [..., size] to `out`, which may be `x`."""
-        length = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
-        torch.hypot(length, self._floor, out=length)
+        length = torch.linalg.vector_norm(x, dim=-1, keepdim=True).hypot_(self._floor)
         torch.div(x, length, out=out)
         out.mul_(self._weight)

@@ -10,7 +10,7 @@ from strata_runtime.checkpoint.network import Network
 from strata_runtime.layers.buffers import Buffers
 from strata_runtime.layers.linear import Compute, Linear
 
-_NEVER_ZERO = 1e-20  # as the reference implementation has it
+_NEVER_ZERO = torch.tensor(1e-20)  # as the reference implementation has it; a tensor is added faster than a number
 
 
 class Router:
