@@ -21,8 +21,7 @@ from common import MODEL, ROOT, project_text, quiet_transformers, report, table
 from numpy.typing import NDArray
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from strata_runtime.engine import Engine
-from strata_runtime.sampling import SamplingParams
+from strata_runtime import Engine, SamplingParams
 
 WINDOW = 500
 PROMPT_TOKENS = 40

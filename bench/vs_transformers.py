@@ -35,13 +35,13 @@ class Strata:
     """The engine under test."""
 
     def __init__(self, model: Path, threads: int, expert_format: str) -> None:
-        from strata_runtime.engine import Engine
+        from strata_runtime import Engine
 
         self._engine = Engine.load(model, pool_threads=threads, engine_expert_format=expert_format)
 
     def decode(self, tokens: int) -> tuple[list[int], list[float]]:
         """See `Decoder`."""
-        from strata_runtime.sampling import SamplingParams
+        from strata_runtime import SamplingParams
 
         ids, times = [], []
         for chunk in self._engine.generate(PROMPT, SamplingParams(temperature=0), max_tokens=tokens, ignore_eos=True):
