@@ -9,11 +9,15 @@ namespace strata {
 namespace {
 
 std::uint64_t xor_words(const std::byte* data, std::size_t words) {
+  constexpr std::size_t kLineBytes = 64;
+  constexpr std::size_t kPrefetchBytes = 8192;
   constexpr std::size_t kLanes = 32;  // enough sums at once to keep several cache lines in flight
   std::array<std::uint64_t, kLanes> sums{};
   std::array<std::uint64_t, kLanes> next;
   std::size_t word = 0;
   for (; word + kLanes <= words; word += kLanes) {
+    const std::byte* ahead = data + word * sizeof(std::uint64_t) + kPrefetchBytes;
+    for (std::size_t line = 0; line < sizeof next; line += kLineBytes) __builtin_prefetch(ahead + line, 0, 2);
     std::memcpy(next.data(), data + word * sizeof(std::uint64_t), sizeof next);
     for (std::size_t i = 0; i < kLanes; ++i) sums[i] ^= next[i];
   }

@@ -95,7 +95,7 @@ def edit(path: str, old: str, new: str) -> Callable[[SmallProject], None]:
         edit("CMakeLists.txt", "-O3", "-O2"),
         edit("templates/limits.hpp.j2", "constexpr", "inline constexpr"),
         edit("specs/knobs/window.yaml", "default: 8", "default: 9"),
-        edit("specs/targets/cpu.yaml", "[-march=x86-64-v2]", "[-march=x86-64-v2, -mpopcnt]"),
+        edit("specs/targets/cpu.yaml", "    abstract: true\n", "    abstract: true\n    flags: [-mpopcnt]\n"),
     ],
 )
 def test_one_changed_byte_of_an_input_is_another_key(

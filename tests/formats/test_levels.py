@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from strata_gen.model.specset import SpecSet
+from strata_gen.paths import specs_root
 from strata_gen.resolve import find_target, make_plan
+from strata_gen.tree import make_tree
 from strata_gen.views.kernels import EMITTERS
 from strata_runtime.provider import Provider
 
@@ -54,6 +56,15 @@ def test_every_format_is_built_for_every_level_unless_a_weaker_one_serves(specs:
 def test_what_serves_elsewhere_is_built_where_it_stands_alone(specs: SpecSet) -> None:
     expected = {f"src/levels/avx512vnni/rows_dot_{spec.name}.cpp" for spec in specs.formats}
     assert instances(specs, "x86-64-v4-vnni") == expected
+
+
+def test_code_outside_the_levels_runs_on_any_cpu(specs: SpecSet) -> None:
+    """It runs before the CPU was looked at, and must be able to say what is missing."""
+    tree = make_tree(make_plan(specs, find_target(specs, "cpu", "x86-64-v4-vnni"), {}), (specs_root(),))
+    lines = tree.text("sources.cmake").splitlines()
+    (common,) = (line for line in lines if line.startswith("set(STRATA_COMMON_FLAGS"))
+    assert "-m" not in common
+    assert any("STRATA_FLAGS_avx512vnni" in line and "-mavx512vnni" in line for line in lines)
 
 
 def test_gpu_targets_refuse_every_kernel_with_a_reason(specs: SpecSet) -> None:

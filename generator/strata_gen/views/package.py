@@ -93,7 +93,8 @@ def _sources_view(plan: Plan, paths: Sequence[str]) -> SourcesView:
     return SourcesView(
         package=plan.package,
         target=f"{target.backend} {target.name}",
-        common_flags=_cmake_list((*target.architecture_flags, *target.flags)),
+        # No level's flags: this code runs before the CPU is known to have any level, and says so when it has none.
+        common_flags=_cmake_list(target.flags),
         common_sources=tuple(path for path in common if not _is_module_source(path)),
         module_sources=tuple(path for path in common if _is_module_source(path)),
         levels=levels,

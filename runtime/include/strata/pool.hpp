@@ -133,7 +133,7 @@ class BasicPool {
     ++epoch_;
     claims_.store(static_cast<std::uint64_t>(epoch_) << 32 | phase.chunks, std::memory_order_release);
     bell_.fetch_add(1, std::memory_order_release);
-    bell_.notify_all();
+    wake(phase.chunks - 1);
     work();
     for (int spins = 0; pending_.load(std::memory_order_acquire) != 0;) {
       if (spins < kBriefSpins) {
@@ -144,6 +144,16 @@ class BasicPool {
       }
     }
     if (failed_.load(std::memory_order_relaxed)) std::rethrow_exception(std::exchange(error_, nullptr));
+  }
+
+  // Wakes as many sleeping workers as can find something to do. One that is missed costs time only: the caller claims
+  // whatever is left.
+  void wake(std::uint32_t helpers) noexcept {
+    if (helpers >= static_cast<std::uint32_t>(workers_ - 1)) {
+      bell_.notify_all();
+      return;
+    }
+    for (std::uint32_t helper = 0; helper < helpers; ++helper) bell_.notify_one();
   }
 
   // Claims and runs chunks of the current phase until none is left.

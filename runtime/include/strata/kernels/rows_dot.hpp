@@ -50,13 +50,6 @@ STRATA_INLINE typename Isa::Float load_values_below(const std::byte* at, std::si
   return load_values<Isa>(padded, Type{});
 }
 
-// Into the second-level cache: rows are too short for hardware to prefetch well, and the next tile follows this one. No
-// address faults here, so nothing happens past the end.
-template <std::size_t Rows>
-STRATA_INLINE void prefetch_next_tile(const std::byte* at, std::size_t row_bytes) {
-  __builtin_prefetch(at + Rows * row_bytes, 0, 2);
-}
-
 template <class Format, class Isa, Activation = Format::kActivation>
 struct Dot;
 
@@ -78,7 +71,7 @@ struct Dot<Format, Isa, Activation::kFloat> {
       Float w[Tile::kRows];
       unroll<Tile::kRows>([&](auto r) STRATA_LAMBDA {
         const std::byte* at = weights + r * args.row_bytes + column * Format::kBytes;
-        tile.prefetch_next(at, args.row_bytes);
+        tile.template prefetch_next<Isa::kLanes * Format::kBytes>(at, args.row_bytes);
         w[r] = load_values<Isa>(at, Quant{});
       });
       unroll<Tile::kTokens>([&](auto t) STRATA_LAMBDA {
@@ -120,7 +113,7 @@ struct Dot<Format, Isa, Activation::kInt8> {
       Weights w[Tile::kRows];
       unroll<Tile::kRows>([&](auto r) STRATA_LAMBDA {
         const std::byte* at = weights + r * args.row_bytes + block * Format::kBytes;
-        tile.prefetch_next(at, args.row_bytes);
+        tile.template prefetch_next<Isa::kStep * Format::kBytes>(at, args.row_bytes);
         w[r] = Isa::template load_weights<Format>(at);
       });
       unroll<Tile::kTokens>([&](auto t) STRATA_LAMBDA {
@@ -151,8 +144,10 @@ struct Tile {
 
   // Into the second-level cache: rows are too short for hardware to prefetch well, and the next tile follows this one.
   // No address faults here, so nothing happens past the end. Later tokens find the rows in the cache.
+  template <std::size_t Bytes>
   STRATA_INLINE static void prefetch_next(const std::byte* at, std::size_t row_bytes) {
     if constexpr (First == 0) __builtin_prefetch(at + Rows * row_bytes, 0, 2);
+    if constexpr (First == 0 && Bytes > 64) __builtin_prefetch(at + Rows * row_bytes + Bytes - 1, 0, 2);
   }
 };
 
