@@ -165,16 +165,16 @@ PYBIND11_MODULE(_native, module) {
   module.attr("ISA") = best_level().isa;
   module.attr("ISAS") = runnable_isas();
 
-  py::class_<Runner>(module, "Pool")
+  // Local: several kernels packages can be loaded side by side, and each has classes of these names.
+  py::class_<Runner>(module, "Pool", py::module_local())
       .def_property_readonly("threads", [](const Runner& pool) { return pool.pool.threads(); })
       .def_property_readonly("isa", [](const Runner& pool) { return pool.kernels.isa; })
       .def("close", [](Runner& pool) { pool.pool.close(); }, py::call_guard<py::gil_scoped_release>());
-  py::class_<OwnedMatrix>(module, "Matrix")
+  py::class_<OwnedMatrix>(module, "Matrix", py::module_local())
       .def_property_readonly("rows", [](const OwnedMatrix& self) { return self.matrix.rows(); })
       .def_property_readonly("columns", [](const OwnedMatrix& self) { return self.matrix.columns(); });
-  py::class_<OwnedExperts>(module, "Experts").def_property_readonly("count", [](const OwnedExperts& self) {
-    return self.experts.all.size();
-  });
+  py::class_<OwnedExperts>(module, "Experts", py::module_local())
+      .def_property_readonly("count", [](const OwnedExperts& self) { return self.experts.all.size(); });
 
   module.def("make_pool", make_pool, py::arg("knobs"), py::arg("isa") = std::nullopt);
   module.def("make_matrix", make_matrix, py::arg("format"), py::arg("rows"), py::arg("columns"), py::arg("address"),

@@ -88,7 +88,8 @@ def test_a_full_cache_refuses_before_anything_is_written(model: Model) -> None:
     with pytest.raises(UserError, match="the context is full: 6 tokens are in it and 3 more do not fit into 8"):
         model.forward(IDS[:3], cache)
     assert cache.length == 6
-    assert torch.equal(cache.data, before)
+    # As bits: what was never written may hold NaN.
+    assert torch.equal(cache.data.view(torch.int32), before.view(torch.int32))
     assert model.forward(IDS[:2], cache).shape == (1, 96)
 
 
