@@ -84,7 +84,17 @@ def test_a_folder_without_tokenizer_config_still_reads_text(tmp_path):
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"{}", b"null", b"[1", b"\xff\xfe", b'{"model": {"type": "BPE"}}', b'{"version": "1.0", "model": 7}'],
+    [
+        b"",
+        b"{}",
+        b"null",
+        b"[1",
+        b"\xff\xfe",
+        b'{"model": {"type": "BPE"}}',
+        b'{"version": "1.0", "model": 7}',
+        # The library panics on a merge whose result is no token.
+        b'{"version": "1.0", "model": {"type": "BPE", "vocab": {"a": 0, "b": 1}, "merges": ["a b"]}}',
+    ],
 )
 def test_a_damaged_tokenizer_file_is_one_clear_error(tmp_path, content):
     folder = write_folder(tmp_path)

@@ -67,7 +67,9 @@ class Tokenizer:
         text = read_text(path)
         try:
             backend = Backend.from_str(text)
-        except Exception as problem:  # the library raises no narrower type
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as problem:  # the library's panics, on merges for one, are no Exception
             raise UserError(f"{path}: not a tokenizer: {problem}; download the file again") from problem
         return cls(backend, read_optional_object(folder / CONFIG_FILE), str(path))
 
