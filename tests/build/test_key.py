@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from strata_gen.emitter import GeneratedFile
 from strata_gen.key import build_key
 from strata_gen.model.knob import Affects, Knob, KnobType
 from strata_gen.paths import specs_root
@@ -114,6 +115,35 @@ def test_flags_of_the_user_are_in_the_key(small: SmallProject, tmp_path: Path, e
 def test_a_build_time_knob_is_in_the_key(small: SmallProject, tmp_path: Path) -> None:
     assert key(small, tmp_path, {"window.max_tokens": "16"}) != key(small, tmp_path)
     assert key(small, tmp_path, {"window.max_tokens": "8"}) == key(small, tmp_path)
+
+
+def test_what_compiles_and_binds_is_in_the_key(
+    small: SmallProject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = [key(small, tmp_path)]
+    with monkeypatch.context() as patch:
+        patch.setattr("strata_gen.key.python_abi", lambda: "cpython-27")
+        keys.append(key(small, tmp_path))
+    with monkeypatch.context() as patch:
+        patch.setattr("strata_gen.key.metadata.version", lambda package: f"another {package}")
+        keys.append(key(small, tmp_path))
+    assert len(set(keys)) == len(keys)
+
+
+def test_text_that_moves_to_another_file_or_across_a_border_is_another_key(tmp_path: Path) -> None:
+    toolchain = find_toolchain(environment(tmp_path))
+
+    def key_of(*files: tuple[str, str]) -> str:
+        return build_key([GeneratedFile(path, text, ()) for path, text in files], toolchain)
+
+    keys = [
+        key_of(("a.hpp", "1"), ("b.hpp", "2")),
+        key_of(("a.hpp", "2"), ("b.hpp", "1")),
+        key_of(("a.hpp", "1"), ("c.hpp", "2")),
+        key_of(("a.hpp", "1b.hpp2")),
+        key_of(("a.hpp", "1b"), (".hpp", "2")),
+    ]
+    assert len(set(keys)) == len(keys)
 
 
 def test_a_comment_in_a_spec_changes_no_key(small: SmallProject, tmp_path: Path) -> None:

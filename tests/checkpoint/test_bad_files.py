@@ -54,6 +54,7 @@ CASES: dict[str, tuple[object, bytes, int | None, str]] = {
     "thousands of dimensions": ({"a": tensor(0, 4, [1] * 5000)}, bytes(4), None, "shape must be at most 8 whole"),
     "three offsets": ({"a": {**tensor(0, 8), "data_offsets": [0, 4, 8]}}, bytes(8), None, "must be 2 whole numbers"),
     "offsets too short": ({"a": tensor(0, 4)}, bytes(4), None, "F32 [2] takes 8 bytes, but its offsets span 4"),
+    "offsets too long": ({"a": tensor(0, 12)}, bytes(12), None, "F32 [2] takes 8 bytes, but its offsets span 12"),
     "overlap": ({"a": tensor(0, 8), "b": tensor(4, 12)}, bytes(12), None, "tensors 'a' and 'b' overlap"),
     "gap": ({"a": tensor(0, 8), "b": tensor(12, 20)}, bytes(20), None, "4 bytes before tensor 'b' belong to no tensor"),
     "bytes left over": ({"a": tensor(0, 8)}, bytes(20), None, "12 bytes after the last tensor belong to no tensor"),

@@ -99,6 +99,12 @@ def test_a_text_means_its_value(knobs: tuple[KnobInfo, ...], name: str, text: st
             "50",
             "demo.patience: '50' is not a duration (a number and one of ns us ms s min h, such as 50us)",
         ),
+        # 2^20 / 5 bytes: the fraction's digits alone are a multiple of what its denominator leaves at 10^-19.
+        (
+            "demo.reserve",
+            "0.00000019073486328125TiB",
+            "demo.reserve: '0.00000019073486328125TiB' is not a whole number of bytes",
+        ),
         ("demo.patience", "0.5ns", "demo.patience: '0.5ns' is not a whole number of nanoseconds"),
         ("demo.mode", "Check", "demo.mode: 'Check' is not one of 0, 1, check"),
         ("demo.title", "a\0b", "demo.title: 'a\\x00b' holds a NUL character"),

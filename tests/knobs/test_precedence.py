@@ -75,6 +75,14 @@ def test_a_targets_own_default_is_stronger_than_the_knobs_and_weaker_than_all_el
     assert resolved(knobs, tmp_path, (source,)).values["rel.depth"] == SOURCES[source]
 
 
+def test_what_is_turned_off_takes_the_knobs_own_default_not_the_targets(knob_specs: SpecSet, tmp_path: Path) -> None:
+    knobs = with_target_default(knob_specs, tmp_path, "rel.below", 2)
+    environ = {"STRATA_REL_DEFER": "1", "STRATA_REL_PLAN": "1", "STRATA_REL_SLOTS": "4"}
+    off = resolve(knobs, environ=environ)
+    assert (off.values["rel.below"], off.sources["rel.below"].source) == (0.1, Source.DEFAULT)
+    assert resolve(knobs, environ={"STRATA_REL_DEFER": "1"}).values["rel.below"] == 2
+
+
 def with_target_default(specs: SpecSet, folder: Path, name: str, value: int) -> tuple[KnobInfo, ...]:
     """The knobs of a package whose target has a default of its own."""
     plan = plan_for(specs)

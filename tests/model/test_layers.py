@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import torch
 
 from strata_runtime.checkpoint.config import read_config
 from strata_runtime.checkpoint.network import Network, read_network
+from strata_runtime.errors import UserError
 from strata_runtime.layers.buffers import WINDOW, Workspace
 from strata_runtime.layers.linear import Compute, Linear
 from strata_runtime.layers.norm import RmsNorm
@@ -50,6 +52,15 @@ def test_rms_norm_of_zeros_is_zero() -> None:
 
 
 # --- rotary positions
+
+
+@pytest.mark.parametrize("factor", [0.0, 2.0])
+def test_no_more_than_a_head_and_no_less_than_a_pair_is_rotated(tmp_path: Path, factor: float) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(make_config()))
+    config = read_config(tmp_path, generated_families())
+    lying = replace(config, values={**config.values, "partial_rotary_factor": factor})
+    with pytest.raises(UserError, match="an even number from 2 to 16 can be rotated"):
+        read_network(lying)
 
 
 def test_rotation_turns_pairs_half_a_width_apart_by_position_times_frequency(network: Network) -> None:

@@ -129,6 +129,22 @@ def test_an_entry_point_that_leads_nowhere_is_passed_over(
     assert found().folder == folder
 
 
+def test_an_installed_one_is_stronger_than_a_built_one(package: MakePackage, monkeypatch: pytest.MonkeyPatch) -> None:
+    package()
+    installed = package("site")
+    point = EntryPoint("cpu-pretended", NAME, module.ENTRY_POINTS)
+    monkeypatch.setattr(module, "entry_points", lambda group: EntryPoints((point,)))
+    monkeypatch.syspath_prepend(str(installed.parent))
+    assert found().folder == installed
+
+
+def test_what_was_moved_aside_is_no_candidate(package: MakePackage) -> None:
+    built = package()
+    built.rename(built.with_name(f"{NAME}.damaged"))
+    with pytest.raises(UserError, match="no kernels package is installed or built"):
+        found()
+
+
 @pytest.mark.parametrize("root", ["checkout/", ""])
 def test_a_built_one_is_found_in_the_checkout_and_in_the_working_folder(package: MakePackage, root: str) -> None:
     folder = package(f"{root}build/cpu/pretended/package")

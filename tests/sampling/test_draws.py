@@ -160,6 +160,14 @@ def test_logits_that_are_not_finite_stop_with_an_error(value, params):
         Sampler(params, len(logits)).draw(logits, 7)
 
 
+def test_top_p_keeps_no_more_than_what_reaches_it_exactly():
+    """Four equal tokens: two of them are half of the mass, and a third would be more than asked for."""
+    sampler = Sampler(SamplingParams(top_p=0.5), 4)
+    logits = np.zeros(4, dtype=np.float32)
+    assert sampler.distribution(logits).ids.tolist() == [0, 1]
+    assert {sampler.draw(logits, position) for position in range(100)} == {0, 1}
+
+
 def test_drawing_does_not_change_the_logits():
     logits = LOGITS.copy()
     Sampler(SamplingParams(repetition_penalty=3.0, top_p=0.5), len(logits), seen=[1, 3]).draw(logits, 0)

@@ -29,6 +29,12 @@ def test_other_releases_are_refused_with_the_reason(release: str, reason: str) -
     assert COMPILER.refusal(parse_version(release)) == reason
 
 
+def test_the_end_of_a_refused_range_holds_to_its_own_precision() -> None:
+    compiler = Compiler(CompilerFamily.NVCC, (13,), None, (DeniedRange((13, 1), (13, 2), "it computes nonsense"),))
+    assert compiler.refusal((13, 2, 99)) == "nvcc 13.2.99 must not be used: it computes nonsense"
+    assert compiler.refusal((13, 3)) is None
+
+
 def test_without_a_maximum_every_newer_release_is_accepted() -> None:
     assert Compiler(CompilerFamily.GCC, (11,), None, ()).refusal((99, 1)) is None
 
