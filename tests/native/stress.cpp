@@ -166,6 +166,30 @@ void exceptions(int batches) {
   }
 }
 
+// Nobody begins a chunk once a body has thrown: those that wait for it here are in flight, all others are dropped.
+void dropped_chunks(int batches) {
+  constexpr std::size_t kChunks = 4096;
+  BasicPool<NoHooks> pool(options(4, true), pretended(true));
+  for (int batch = 0; batch < batches; ++batch) {
+    std::atomic<std::size_t> ran{0};
+    std::atomic<bool> thrown{false};
+    try {
+      pool.open().run(kChunks, 1, [&](std::size_t begin, std::size_t) {
+        ran.fetch_add(1, std::memory_order_relaxed);
+        if (begin == 0) {
+          thrown.store(true);
+          throw std::range_error("the first");
+        }
+        while (!thrown.load()) std::this_thread::yield();
+        std::this_thread::sleep_for(microseconds(100));
+      });
+      fail("the exception was lost");
+    } catch (const std::range_error&) {
+      require(ran.load() < kChunks, "chunks ran after an exception");
+    }
+  }
+}
+
 void shutdown_under_load(int rounds) {
   for (int round = 0; round < rounds; ++round) {
     BasicPool<Sleepy> pool(options(1 + static_cast<int>(below(4)), below(2) == 0), pretended(true));
@@ -224,6 +248,7 @@ int main(int count, char** arguments) {
   timed("lookalike batches", [&] { lookalikes(batches / 20 + 1); });
   timed("many callers", [&] { many_callers(batches / 20 + 4); });
   timed("exceptions", [&] { exceptions(batches / 100 + 1); });
+  timed("dropped chunks", [&] { dropped_chunks(batches / 2000 + 1); });
   timed("shutdown under load", [&] { shutdown_under_load(batches / 1000 + 1); });
   timed("start and stop", [&] { start_and_stop(batches / 500 + 1); });
   return 0;
