@@ -21,16 +21,11 @@ def _value(operand: Name | Constant, values: Mapping[str, KnobValue]) -> KnobVal
     return values[operand.knob] if isinstance(operand, Name) else operand.value
 
 
-def _equal(left: KnobValue, right: KnobValue) -> bool:
-    # 1 == True in Python, and neither is the other here.
-    return isinstance(left, bool) is isinstance(right, bool) and left == right
-
-
 def _compare(expr: Compare, values: Mapping[str, KnobValue]) -> bool:
     left, right = _value(expr.left, values), _value(expr.right, values)
     if expr.op in _ORDERINGS:
         return left is not None and right is not None and _ORDERINGS[expr.op](left, right)
-    return _equal(left, right) is (expr.op == "==")
+    return (left == right) is (expr.op == "==")
 
 
 def holds(expr: Expr, values: Mapping[str, KnobValue]) -> bool:
@@ -41,7 +36,7 @@ def holds(expr: Expr, values: Mapping[str, KnobValue]) -> bool:
         case Compare():
             return _compare(expr, values)
         case In(name, choices):
-            return any(_equal(_value(name, values), choice.value) for choice in choices)
+            return _value(name, values) in [choice.value for choice in choices]
         case Not(term):
             return not holds(term, values)
         case And(terms):
