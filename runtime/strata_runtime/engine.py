@@ -33,8 +33,9 @@ from strata_runtime.knobs import Resolution
 from strata_runtime.loading import Report, context_length, model_folder, settle
 from strata_runtime.model import Model, ModelInfo
 from strata_runtime.params import DEFAULT_MAX_TOKENS, SamplingParams
+from strata_runtime.progress import Progress
 from strata_runtime.provider import Provider, find_provider
-from strata_runtime.reading import Progress, Reader
+from strata_runtime.reading import Reader
 from strata_runtime.request import Prompt, Request
 from strata_runtime.sampling import Row, log_softmax
 from strata_runtime.text.chat import ChatTemplate

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from time import perf_counter
 
-from strata_runtime.reading import Progress, Reader
+from strata_runtime.progress import Progress
+from strata_runtime.reading import Reader
 from strata_runtime.request import Chunk, FinishReason, GenerationResult, Request, Timing, Usage
 from strata_runtime.sampling import Row, Sampler
 from strata_runtime.text.stream import TextStream

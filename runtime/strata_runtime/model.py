@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -16,21 +15,19 @@ from strata_runtime.checkpoint.network import Network, read_network
 from strata_runtime.checkpoint.weights import Weights, load_weights
 from strata_runtime.errors import UserError
 from strata_runtime.formats import FormatInfo
-from strata_runtime.kv_cache import KVCache, make_cache
 from strata_runtime.layers.attention import Reach
 from strata_runtime.layers.buffers import Workspace
 from strata_runtime.layers.experts import STORED
-from strata_runtime.layers.linear import Compute, Linear
+from strata_runtime.layers.kv_cache import KVCache, make_cache
+from strata_runtime.layers.linear import Compute, Linear, stored_formats
 from strata_runtime.layers.norm import RmsNorm
 from strata_runtime.layers.stack import Layer, load_layers
 from strata_runtime.layers.threads import cores_for_the_pool
+from strata_runtime.progress import Progress
 from strata_runtime.provider import Provider, native_knobs
 
 if TYPE_CHECKING:
     from strata_runtime._settings import Settings
-
-Progress = Callable[[int, int], None]
-"""Called with (layers done, layers in all) while a model is loaded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +82,8 @@ class Model:
         tensors = open_folder(path)
         weights = load_weights(tensors, config, network.layers)
         wanted = _expert_format(provider, settings.engine.expert_format)
-        compute = Compute(provider.native, provider.native.make_pool(native_knobs(provider, settings)))
+        pool = provider.native.make_pool(native_knobs(provider, settings))
+        compute = Compute(provider.native, pool, stored_formats(provider.formats))
         try:
             layers = load_layers(compute, weights.layers, network, wanted, progress or _quiet)
             formats = sorted({layer.expert_format for layer in layers if layer.expert_format})

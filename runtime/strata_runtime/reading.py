@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Literal, cast
 
 import torch
 
 from strata_runtime.errors import UserError
+from strata_runtime.progress import Progress
 from strata_runtime.sampling import Row
 
 if TYPE_CHECKING:
     from strata_runtime.model import Model
-
-Progress = Callable[[int, int], None]
-"""Called with (done, total) while something long goes on."""
 
 
 class Reader:

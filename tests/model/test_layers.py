@@ -14,15 +14,15 @@ from strata_runtime.checkpoint.config import read_config
 from strata_runtime.checkpoint.network import Network, read_network
 from strata_runtime.errors import UserError
 from strata_runtime.layers.buffers import WINDOW, Workspace
-from strata_runtime.layers.linear import Compute, Linear
+from strata_runtime.layers.linear import Compute, Linear, stored_formats
 from strata_runtime.layers.norm import RmsNorm
 from strata_runtime.layers.rotary import RotaryTable
 from strata_runtime.layers.router import Router
 from support.checkpoints import make_config
 from support.reference_native import ReferenceNative
-from support.reference_provider import generated_families
+from support.reference_provider import FORMATS, generated_families
 
-COMPUTE = Compute(ReferenceNative(), ReferenceNative().make_pool(()))
+COMPUTE = Compute(ReferenceNative(), ReferenceNative().make_pool(()), stored_formats(FORMATS))
 
 
 @pytest.fixture

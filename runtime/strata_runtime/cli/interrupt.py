@@ -6,7 +6,7 @@ import signal
 from types import FrameType, TracebackType
 from typing import Self
 
-from strata_runtime.reading import Progress
+from strata_runtime.progress import Progress
 
 
 class Interrupt:

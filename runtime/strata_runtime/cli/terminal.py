@@ -7,7 +7,7 @@ from time import monotonic
 
 import click
 
-from strata_runtime.reading import Progress
+from strata_runtime.progress import Progress
 
 _QUIET_FOR_S = 0.3
 _EVERY_S = 0.1

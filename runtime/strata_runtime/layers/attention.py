@@ -10,8 +10,8 @@ import torch
 from torch.nn.functional import scaled_dot_product_attention
 
 from strata_runtime.checkpoint.network import Network
-from strata_runtime.kv_cache import KVCache
 from strata_runtime.layers.buffers import WINDOW, Buffers, HeadRows, OneToken
+from strata_runtime.layers.kv_cache import KVCache
 from strata_runtime.layers.linear import Compute, Linear
 from strata_runtime.layers.norm import RmsNorm
 from strata_runtime.layers.rotary import RotaryTable

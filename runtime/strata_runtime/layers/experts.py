@@ -10,7 +10,7 @@ import torch
 from strata_runtime.checkpoint.network import Network
 from strata_runtime.errors import UserError
 from strata_runtime.formats import FormatInfo
-from strata_runtime.layers.linear import STORED_FORMATS
+from strata_runtime.layers.linear import Compute
 from strata_runtime.native import Experts, NativeModule
 
 STORED = "stored"
@@ -61,7 +61,7 @@ def _encode(
 
 
 def load_experts(
-    native: NativeModule,
+    compute: Compute,
     matrices: Mapping[str, Sequence[torch.Tensor]],
     network: Network,
     wanted: FormatInfo | None,
@@ -72,16 +72,16 @@ def load_experts(
     Raises `UserError` when `wanted` does not divide the rows, and when what is stored is of several formats.
     """
     owner: object
-    stored = {STORED_FORMATS[matrix.dtype] for role in ROLES for matrix in matrices[role]}
+    stored = {compute.stored[matrix.dtype] for role in ROLES for matrix in matrices[role]}
     if wanted is None or stored == {wanted.name}:
         name, owner = _only(stored, layer), [matrix for role in ROLES for matrix in matrices[role]]
         places = {role: [matrix.data_ptr() for matrix in matrices[role]] for role in ROLES}
         used = sum(matrix.nbytes for role in ROLES for matrix in matrices[role])
     else:
-        places, memory = _encode(native, matrices, wanted)
+        places, memory = _encode(compute.native, matrices, wanted)
         name, owner, used = wanted.name, memory, memory.nbytes
     gate, up, down = (places[role] for role in ROLES)
-    made = native.make_experts(name, network.hidden_size, network.expert_width, gate, up, down, owner)
+    made = compute.native.make_experts(name, network.hidden_size, network.expert_width, gate, up, down, owner)
     return LoadedExperts(made, name, used)
 
 

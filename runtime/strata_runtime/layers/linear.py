@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import torch
 
+from strata_runtime.checkpoint.shard import TORCH_TYPES
+from strata_runtime.formats import FormatInfo
 from strata_runtime.native import Matrix, NativeModule, Pool
-
-STORED_FORMATS = {torch.bfloat16: "bf16", torch.float32: "f32"}
-"""Format names of what checkpoints store."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compute:
-    """The native module and the pool that it works on."""
+    """The native module, the pool that it works on, and the names of its formats for what checkpoints store."""
 
     native: NativeModule
     pool: Pool
+    stored: Mapping[torch.dtype, str]
+
+
+def stored_formats(formats: Iterable[FormatInfo]) -> dict[torch.dtype, str]:
+    """Return the formats of a kernels package that hold the same bits as tensors of a checkpoint, by element type."""
+    return {TORCH_TYPES[form.safetensors]: form.name for form in formats if form.safetensors in TORCH_TYPES}
 
 
 class Linear:
@@ -30,7 +36,7 @@ class Linear:
         rows, columns = weight.shape
         self._compute = compute
         self._matrix: Matrix = compute.native.make_matrix(
-            STORED_FORMATS[weight.dtype], rows, columns, weight.data_ptr(), weight.nbytes, weight
+            compute.stored[weight.dtype], rows, columns, weight.data_ptr(), weight.nbytes, weight
         )
         self._bias = None if bias is None else bias.to(torch.float32)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from strata_runtime.checkpoint.network import Network
 from strata_runtime.checkpoint.weights import LayerWeights
@@ -14,6 +14,7 @@ from strata_runtime.layers.linear import Compute
 from strata_runtime.layers.mlp import Mlp
 from strata_runtime.layers.moe import Moe
 from strata_runtime.layers.norm import RmsNorm
+from strata_runtime.progress import Progress
 
 
 class Layer:
@@ -35,7 +36,7 @@ class Layer:
         self._mlp: Mlp | Moe
         self.expert_format, self.expert_bytes = "", 0
         if "router" in tensors:
-            loaded = load_experts(compute.native, weights.experts, network, wanted, index)
+            loaded = load_experts(compute, weights.experts, network, wanted, index)
             self._mlp = Moe(compute, tensors, loaded.experts, network)
             self.expert_format, self.expert_bytes = loaded.format, loaded.bytes
         else:
@@ -56,7 +57,7 @@ def load_layers(
     weights: Sequence[LayerWeights],
     network: Network,
     wanted: FormatInfo | None,
-    progress: Callable[[int, int], None],
+    progress: Progress,
 ) -> tuple[Layer, ...]:
     """Make all layers, experts re-encoded to `wanted` unless it is None. `progress` gets (done, total) layers."""
     layers = []
