@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from pathlib import Path
 from strata_runtime.checkpoint.folder import CONFIG_FILE
 from strata_runtime.errors import UserError
 from strata_runtime.families import ConfigValue, FamilyInfo, Fixed, Formula, KeyInfo
+from strata_runtime.nearest import did_you_mean
 from strata_runtime.strict_json import json_type, read_object
 
 _TYPE_WORDS = {
@@ -123,11 +123,8 @@ def find_family(raw: Mapping[str, object], families: Sequence[FamilyInfo], path:
         found = "is missing" if model_type is _ABSENT else f"is {json_type(model_type)}"
         raise UserError(f"{path}: 'model_type' {found}; known: {', '.join(sorted(known))}")
     if model_type not in known:
-        near = difflib.get_close_matches(model_type, known, n=1)
-        hint = f" (did you mean '{near[0]}'?)" if near else ""
-        raise UserError(
-            f"{path}: model type {json_type(model_type)} is not supported{hint}; known: {', '.join(sorted(known))}"
-        )
+        listed = ", ".join(sorted(known)) + did_you_mean(model_type, known)
+        raise UserError(f"{path}: model type {json_type(model_type)} is not supported; known: {listed}")
     family = known[model_type]
     architectures = raw.get("architectures") or list(family.architectures)
     if not isinstance(architectures, list) or not set(map(str, architectures)) & set(family.architectures):

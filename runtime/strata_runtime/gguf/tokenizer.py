@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import cast
@@ -14,6 +13,7 @@ from strata_runtime.errors import UserError
 from strata_runtime.gguf.metadata import Metadata, shown
 from strata_runtime.gguf.pretokenizers import PRE_TOKENIZERS, PreTokenizer
 from strata_runtime.gguf.vocabulary import BPE, CONTROL, PREFIX, UNKNOWN, UNUSED, USER_DEFINED, Vocabulary, token_kinds
+from strata_runtime.nearest import nearest
 
 _NO_TEXT = ("none", "no_vocab", "test")
 _UNSUPPORTED_FLAGS = ("add_space_prefix", "remove_extra_whitespaces", "add_sep_token")
@@ -46,8 +46,8 @@ def _pre_tokenizer(metadata: Metadata) -> PreTokenizer:
             f"{metadata.path}: '{key}' is missing: without it text would be split by guess; convert the model again "
             f"(known: {known})"
         )
-    near = difflib.get_close_matches(name, PRE_TOKENIZERS, n=1)
-    hint = f" (did you mean '{near[0]}'?)" if near else ""
+    near = nearest(name, PRE_TOKENIZERS)
+    hint = f" (did you mean '{near}'?)" if near else ""
     raise UserError(f"{metadata.path}: '{key}' is {shown(name)}, which is not known{hint}; known: {known}")
 
 

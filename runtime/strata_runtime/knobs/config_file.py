@@ -15,7 +15,7 @@ from strata_runtime.errors import UserError
 from strata_runtime.knobs.given import Given, Layer, plain_text
 from strata_runtime.knobs.grammar import trimmed
 from strata_runtime.knobs.info import KnobInfo, Origin, Source
-from strata_runtime.knobs.names import did_you_mean
+from strata_runtime.nearest import did_you_mean
 
 CONFIG_FILE_KNOB = "config.file"
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from strata_runtime.errors import UserError
 from strata_runtime.knobs.grammar import trimmed
 from strata_runtime.knobs.info import KnobInfo, Origin, Source
-from strata_runtime.knobs.names import did_you_mean
+from strata_runtime.nearest import did_you_mean
 
 
 @dataclass(frozen=True, slots=True)

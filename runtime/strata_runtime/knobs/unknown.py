@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from strata_runtime.knobs.info import KnobInfo
-from strata_runtime.knobs.names import did_you_mean
+from strata_runtime.nearest import did_you_mean
 
 PREFIX = "STRATA_"
 GENERATOR_PREFIX = "STRATA_GEN_"
