@@ -8,9 +8,10 @@ import pytest
 
 from strata_gen.errors import GeneratorError
 from strata_gen.model.target import CompilerFamily
+from strata_gen.paths import specs_root
 from strata_gen.resolve import find_target
 from strata_gen.specs import load_specs
-from strata_gen.toolchain import check_toolchain, find_toolchain, setting
+from strata_gen.toolchain import CXX20_SINCE, check_toolchain, find_toolchain, setting
 from support.small_project import SmallProject, environment, make_compiler
 
 
@@ -76,6 +77,12 @@ def test_a_compiler_without_cxx20_is_refused_with_the_release_to_install(home: P
         find_toolchain(environment(home, CXX=str(fake(tmp_path, text))))
     assert "too old for C++20" in caught.value.what
     assert "or newer" in caught.value.mend
+
+
+def test_the_releases_with_cxx20_are_the_minimum_of_every_cpu_target() -> None:
+    targets = [target for target in load_specs([specs_root()]).targets if target.levels]
+    minima = {tuple((compiler.family, compiler.minimum) for compiler in target.compilers) for target in targets}
+    assert [dict(pairs) for pairs in minima] == [CXX20_SINCE]
 
 
 def test_no_compiler_names_the_package_to_install(home: Path, tmp_path: Path) -> None:
