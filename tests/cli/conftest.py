@@ -45,6 +45,12 @@ def environment(**more):
 
 
 @pytest.fixture
+def driver():
+    """A script that is the command over doubles, for a process of its own."""
+    return DRIVER
+
+
+@pytest.fixture
 def clean_environment():
     return environment()
 

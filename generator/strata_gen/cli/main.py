@@ -13,6 +13,7 @@ from typing import NamedTuple
 import click
 
 from strata_gen import __version__
+from strata_gen.cli.streams import standard_streams
 from strata_gen.diagnostics import RENDERERS, SpecErrors
 from strata_gen.errors import GeneratorError
 
@@ -118,4 +119,5 @@ def group() -> None:
 
 def main() -> None:
     """Entry point of the `strata-gen` script."""
-    group.main(prog_name="strata-gen")
+    with standard_streams():
+        group.main(prog_name="strata-gen")

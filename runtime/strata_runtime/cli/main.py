@@ -6,8 +6,6 @@ Only click is imported here: `strata --help` answers from the table below.
 from __future__ import annotations
 
 import difflib
-import io
-import sys
 from collections.abc import Mapping
 from importlib import import_module
 from typing import NamedTuple
@@ -15,6 +13,7 @@ from typing import NamedTuple
 import click
 
 from strata_runtime import __version__
+from strata_runtime.cli.streams import standard_streams
 from strata_runtime.errors import UserError
 
 EXIT_USER_ERROR = 2
@@ -102,7 +101,5 @@ def group() -> None:
 
 def main() -> None:
     """Entry point of the `strata` script."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        # Models write any character; a terminal that lacks one must not end the text.
-        sys.stdout.reconfigure(errors="replace")
-    group.main(prog_name="strata")
+    with standard_streams():
+        group.main(prog_name="strata")
