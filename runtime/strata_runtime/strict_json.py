@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from strata_runtime.errors import UserError
+from strata_runtime.whole_file import read_whole
 
 
 def _no_constant(text: str) -> NoReturn:
@@ -40,10 +41,7 @@ def parse_object(data: bytes, what: str) -> dict[str, object]:
 
 def read_object(path: Path) -> dict[str, object]:
     """Read one JSON object from a file. Raises `UserError`; see `parse_object`."""
-    try:
-        return parse_object(path.read_bytes(), str(path))
-    except OSError as problem:
-        raise UserError(f"{path}: cannot be read: {problem.strerror}") from None
+    return parse_object(read_whole(path), str(path))
 
 
 def json_type(value: object) -> str:

@@ -94,3 +94,15 @@ def test_a_file_that_cannot_be_read(knobs: tuple[KnobInfo, ...], tmp_path: Path)
     path.write_bytes(b"\xff")
     with pytest.raises(UserError, match="is not UTF-8 text: byte 0"):
         resolve(knobs, environ={}, config_file=path)
+
+
+@pytest.mark.parametrize("content", [b"\xef\xbb\xbf[demo]\ncount = 12\n", b"[demo]\r\ncount = 12\r\n"])
+def test_what_editors_elsewhere_write_is_read(knobs: tuple[KnobInfo, ...], tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "strata.toml"
+    path.write_bytes(content)
+    assert resolve(knobs, environ={}, config_file=path).values["demo.count"] == 12
+
+
+def test_a_file_without_an_end_is_refused(knobs: tuple[KnobInfo, ...]) -> None:
+    with pytest.raises(UserError, match="config file /dev/zero is larger than 1 MiB"):
+        resolve(knobs, environ={}, config_file=Path("/dev/zero"))

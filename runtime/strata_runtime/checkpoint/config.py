@@ -146,7 +146,7 @@ def read_config(folder: Path, families: Sequence[FamilyInfo]) -> Config:
     Keys that no family names are left alone: they carry what training and other programs need.
     """
     path = folder / CONFIG_FILE
-    if not path.is_file():
+    if not path.exists():
         raise UserError(f"{path}: no such file; a checkpoint is a folder with {CONFIG_FILE} and its tensors")
     raw = read_object(path)
     family = find_family(raw, families, path)

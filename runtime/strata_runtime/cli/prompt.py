@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import BinaryIO
 
 import click
 
 from strata_runtime.errors import UserError
 
 STDIN = "-"
+PROMPT_AT_MOST = 1 << 28  # bytes; a device such as /dev/zero never ends
 
 
 def _decode(data: bytes, where: str) -> str:
@@ -26,13 +28,26 @@ def _decode(data: bytes, where: str) -> str:
 
 def _read_file(name: str) -> str:
     if name == STDIN:
-        return _decode(sys.stdin.buffer.read(), "standard input")
+        return _decode(_read(sys.stdin.buffer, "standard input"), "standard input")
+    if not name:
+        raise click.UsageError("--prompt-file is empty: name a file.")
     try:
-        return _decode(Path(name).read_bytes(), name)
+        with Path(name).open("rb") as file:
+            return _decode(_read(file, name), name)
     except ValueError:
         raise UserError(f"{name!r}: not a path") from None
     except OSError as problem:
         raise UserError(f"{name}: cannot be read: {problem.strerror}") from None
+
+
+def _read(file: BinaryIO, where: str) -> bytes:
+    try:
+        data = file.read(PROMPT_AT_MOST + 1)
+    except OSError as problem:
+        raise UserError(f"{where}: cannot be read: {problem.strerror}") from None
+    if len(data) > PROMPT_AT_MOST:
+        raise UserError(f"{where}: more than {PROMPT_AT_MOST >> 20} MiB: longer than any context")
+    return data
 
 
 def read_prompt(text: str | None, file: str | None) -> str:

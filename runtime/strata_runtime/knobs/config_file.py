@@ -18,6 +18,7 @@ from strata_runtime.knobs.info import KnobInfo, Origin, Source
 from strata_runtime.nearest import did_you_mean
 
 CONFIG_FILE_KNOB = "config.file"
+_BYTES_AT_MOST = 1 << 20  # a device such as /dev/zero never ends
 
 
 def read_config_file(knobs: Sequence[KnobInfo], path: Path) -> Layer:
@@ -43,7 +44,11 @@ def _load(path: Path) -> dict[str, object]:
     import tomllib  # most programs have no config file, and every one pays for imports
 
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        with path.open("rb") as file:
+            data = file.read(_BYTES_AT_MOST + 1)
+        if len(data) > _BYTES_AT_MOST:
+            raise UserError(f"config file {path} is larger than {_BYTES_AT_MOST >> 20} MiB")
+        return tomllib.loads(data.decode("utf-8-sig").replace("\r\n", "\n"))
     except OSError as problem:
         raise UserError(f"config file {path} cannot be read: {problem.strerror}") from None
     except UnicodeDecodeError as problem:
