@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import stat
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,13 +27,19 @@ _LOG = logging.getLogger("strata_runtime")
 
 def model_folder(path: str | os.PathLike[str]) -> Path:
     """Return the folder of a model. Raises `UserError` when there is none."""
+    if not os.fspath(path):
+        raise UserError("the model's folder is empty: name the folder that holds config.json and the weights")
     folder = Path(path)
     if "\0" in str(folder):
         raise UserError(f"{str(folder)!r}: a path cannot hold a NUL character")
-    if folder.is_file():
+    try:
+        is_folder = stat.S_ISDIR(folder.stat().st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        raise UserError(f"{folder}: no such folder") from None
+    except OSError as problem:
+        raise UserError(f"{folder}: cannot be opened: {problem.strerror}") from None
+    if not is_folder:
         raise UserError(f"{folder}: a file; give the folder that holds config.json and the weights")
-    if not folder.is_dir():
-        raise UserError(f"{folder}: no such folder")
     return folder
 
 

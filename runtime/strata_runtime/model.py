@@ -24,7 +24,7 @@ from strata_runtime.layers.norm import RmsNorm
 from strata_runtime.layers.stack import Layer, load_layers
 from strata_runtime.layers.threads import cores_for_the_pool
 from strata_runtime.progress import Progress
-from strata_runtime.provider import Provider, native_knobs
+from strata_runtime.provider import Provider, make_pool
 
 if TYPE_CHECKING:
     from strata_runtime._settings import Settings
@@ -82,7 +82,7 @@ class Model:
         tensors = open_folder(path)
         weights = load_weights(tensors, config, network.layers)
         wanted = _expert_format(provider, settings.engine.expert_format)
-        pool = provider.native.make_pool(native_knobs(provider, settings))
+        pool = make_pool(provider, settings)
         compute = Compute(provider.native, pool, stored_formats(provider.formats))
         try:
             layers = load_layers(compute, weights.layers, network, wanted, progress or _quiet)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from strata_runtime.families import FamilyInfo
 from strata_runtime.knobs import KnobInfo
 from strata_runtime.knobs.grammar import show
 from strata_runtime.manifest import MANIFEST, Damaged, Manifest, build_command, check_files, misfit, read_manifest
-from strata_runtime.native import ABI_VERSION, NativeModule
+from strata_runtime.native import ABI_VERSION, NativeModule, Pool
 from strata_runtime.repair import rebuild
 
 if TYPE_CHECKING:
@@ -110,6 +111,17 @@ def native_knobs(provider: Provider, settings: Settings) -> list[tuple[str, str]
     return [(name, text) for name, text in texts if text]
 
 
+def make_pool(provider: Provider, settings: Settings) -> Pool:
+    """Start the workers as the settings say. Raises `UserError` when the system refuses so many threads."""
+    try:
+        return provider.native.make_pool(native_knobs(provider, settings))
+    except RuntimeError as problem:
+        raise UserError(
+            f"the workers cannot be started: {problem}; lower pool.threads, or raise the limit of threads or memory "
+            "(ulimit -u, ulimit -v, or the container's)"
+        ) from None
+
+
 def _installed() -> Iterator[Path]:
     for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda point: point.name):
         # The package is found, and not imported.
@@ -167,7 +179,7 @@ def find_provider(environ: Mapping[str, str]) -> Provider:
     named = environ.get(PATH_VARIABLE, "").strip()
     if named:
         folder = Path(named).expanduser().absolute()
-        if not (folder / MANIFEST).is_file():
+        if not os.access(folder / MANIFEST, os.R_OK):  # unlike Path.exists, no error for a path that cannot be
             raise UserError(f"{PATH_VARIABLE}={named}: no {MANIFEST} there, so it is no kernels package")
         return _open(folder)
     reasons = []

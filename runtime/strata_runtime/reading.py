@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Literal, cast
 
@@ -13,6 +14,8 @@ from strata_runtime.sampling import Row
 
 if TYPE_CHECKING:
     from strata_runtime.model import Model
+
+_CLOSED = "the engine is closed: load it again"
 
 
 class Reader:
@@ -28,6 +31,7 @@ class Reader:
         self._cache = model.new_cache(context)
         self._owner: object = None
         self._is_open = True
+        self._process = os.getpid()  # the workers do not survive fork()
 
     @property
     def cache_bytes(self) -> int:
@@ -37,7 +41,8 @@ class Reader:
     def read(self, owner: object, at: int, ids: Sequence[int], progress: Progress | None = None) -> Row:
         """Read one or more `ids` at position `at` of the owner's text; return the last one's logits, float32 [vocab].
 
-        Raises `UserError` when the engine is closed, and when `at` is not 0 and another owner began meanwhile.
+        Raises `UserError` when the engine is closed, in a forked process, and when `at` is not 0 and another owner
+        began meanwhile.
         """
         for start in range(0, len(ids), self._chunk):
             if progress is not None:
@@ -60,11 +65,18 @@ class Reader:
 
     def _forward(self, owner: object, at: int, ids: Sequence[int], logits: Literal["last", "all"]) -> Row:
         if not self._is_open:
-            raise UserError("the engine is closed: load it again")
+            raise UserError(_CLOSED)
+        if os.getpid() != self._process:
+            raise UserError("the engine was loaded before fork(): load another one in the child process")
         if at == 0:
             self._owner = owner
             self._cache.truncate(0)
         elif self._owner is not owner:
             raise UserError("this generation cannot go on: another one began on the same engine")
-        rows = self._model.forward(torch.tensor(ids), self._cache, logits=logits)
+        try:
+            rows = self._model.forward(torch.tensor(ids), self._cache, logits=logits)
+        except RuntimeError:
+            if self._is_open:
+                raise
+            raise UserError(_CLOSED) from None  # by another thread, in the middle of the pass
         return cast(Row, rows.numpy())

@@ -1,6 +1,7 @@
 """The engine over a scripted network: prompts, ends, limits, streams, and what a generation leaves behind."""
 
 import logging
+import os
 
 import numpy as np
 import pytest
@@ -386,13 +387,45 @@ def test_start_up_lines_are_reported_or_logged(random_engine, caplog):
 
 def test_an_engine_is_a_context_manager_and_closing_twice_is_fine(random_engine):
     with random_engine() as engine:
-        generation = engine.generate("abc")
+        generation = engine.generate("abc", GREEDY, ignore_eos=True)
         next(generation)
     engine.close()
     assert engine.model.closed == 1
     with pytest.raises(UserError, match="engine is closed"):
         next(generation)
     with pytest.raises(UserError, match="engine is closed"):
+        engine.generate("abc").run()
+
+
+def test_closing_from_another_thread_ends_a_pass_with_the_same_message(engine_saying):
+    engine = engine_saying("hello")
+    generation = engine.generate("abc")
+    next(generation)
+
+    def closed_meanwhile(*_, **__):
+        engine.close()
+        raise RuntimeError("the pool is closed")
+
+    engine.model.forward = closed_meanwhile
+    with pytest.raises(UserError, match="engine is closed"):
+        next(generation)
+
+
+def test_a_fault_of_an_open_engine_is_not_hidden(engine_saying):
+    engine = engine_saying("hello")
+
+    def fails(*_, **__):
+        raise RuntimeError("a fault")
+
+    engine.model.forward = fails
+    with pytest.raises(RuntimeError, match="a fault"):
+        engine.generate("abc").run()
+
+
+def test_a_forked_process_is_told_to_load_its_own(engine_saying, monkeypatch):
+    engine = engine_saying("hello")
+    monkeypatch.setattr("os.getpid", lambda: -1)
+    with pytest.raises(UserError, match="loaded before fork"):
         engine.generate("abc").run()
 
 
@@ -405,8 +438,31 @@ def test_a_model_is_closed_when_the_rest_of_loading_fails(monkeypatch, folder):
 
 @pytest.mark.parametrize(
     ("path", "message"),
-    [("absent", "no such folder"), ("model/config.json", "a file; give the folder"), ("a\0b", "NUL character")],
+    [
+        ("absent", "no such folder"),
+        ("model/config.json", "a file; give the folder"),
+        ("a\0b", "NUL character"),
+        ("x" * 300, "cannot be opened: File name too long"),
+    ],
 )
 def test_a_path_that_is_no_model_folder_is_refused(monkeypatch, folder, path, message):
     with pytest.raises(UserError, match=message):
         load_engine(monkeypatch, folder.parent / path, FakeModel(VOCAB, hashed(VOCAB)))
+
+
+def test_an_empty_path_is_not_the_current_folder(monkeypatch, folder):
+    monkeypatch.chdir(folder)
+    with pytest.raises(UserError, match="the model's folder is empty"):
+        load_engine(monkeypatch, "", FakeModel(VOCAB, hashed(VOCAB)))
+
+
+@pytest.mark.parametrize("name", ["tokenizer.json", "tokenizer_config.json", "generation_config.json", "config.json"])
+@pytest.mark.parametrize("target", ["a pipe", "/dev/zero"])
+def test_a_pipe_or_device_in_a_model_folder_is_refused_and_not_waited_for(monkeypatch, folder, name, target):
+    (folder / name).unlink(missing_ok=True)
+    if target == "a pipe":
+        os.mkfifo(folder / name)
+    else:
+        (folder / name).symlink_to(target)
+    with pytest.raises(UserError, match=f"{name}: not a file but a pipe or a device"):
+        load_engine(monkeypatch, folder, FakeModel(VOCAB, hashed(VOCAB)))

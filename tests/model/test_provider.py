@@ -10,6 +10,8 @@ import sysconfig
 from collections.abc import Callable, Mapping
 from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -17,7 +19,7 @@ import strata_runtime.provider as module
 import strata_runtime.repair as repair
 from strata_runtime.errors import UserError
 from strata_runtime.native import ABI_VERSION
-from strata_runtime.provider import PATH_VARIABLE, Provider, find_provider
+from strata_runtime.provider import PATH_VARIABLE, Provider, find_provider, make_pool
 
 NAME = "strata_kernels_cpu_pretended"
 FILES = {
@@ -278,3 +280,17 @@ def test_looking_for_one_imports_neither_torch_nor_numpy() -> None:
     script = "import sys, strata_runtime.provider; print(sorted({'torch', 'numpy'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_named_folder_that_cannot_be_is_no_package() -> None:
+    with pytest.raises(UserError, match="so it is no kernels package"):
+        found(**{PATH_VARIABLE: "x" * 5000})
+
+
+def test_a_system_that_refuses_so_many_threads_is_a_user_error() -> None:
+    def refuse(_: object) -> None:
+        raise RuntimeError("Resource temporarily unavailable")
+
+    provider = SimpleNamespace(native=SimpleNamespace(make_pool=refuse), knobs=())
+    with pytest.raises(UserError, match=r"Resource temporarily unavailable; lower pool\.threads"):
+        make_pool(cast(Provider, provider), cast(Any, SimpleNamespace()))

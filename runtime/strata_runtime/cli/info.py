@@ -14,7 +14,7 @@ from strata_runtime.cli.knob_command import KnobCommand, Package, package_and_fl
 from strata_runtime.errors import UserError
 from strata_runtime.knobs import Resolution, resolve
 from strata_runtime.knobs.grammar import show
-from strata_runtime.provider import Provider, native_knobs, survey
+from strata_runtime.provider import Provider, make_pool, survey
 
 if TYPE_CHECKING:
     from strata_runtime.engine import Engine
@@ -49,7 +49,7 @@ def _knobs(resolution: Resolution) -> list[dict[str, object]]:
 
 def _running(provider: Provider, resolution: Resolution) -> dict[str, object]:
     """Ask the package itself: the level that it chose for this CPU, and the workers that it starts."""
-    pool = provider.native.make_pool(native_knobs(provider, provider.settings_type.from_values(resolution.values)))
+    pool = make_pool(provider, provider.settings_type.from_values(resolution.values))
     try:
         return {"cpu_level": provider.native.ISA, "threads": pool.threads}
     finally:
