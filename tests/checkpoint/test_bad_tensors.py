@@ -138,3 +138,15 @@ def test_a_further_layer_of_another_shape_is_an_error(tmp_path: Path, load: Load
     tensors = make_tensors(config) | {"model.layers.3.eh_proj.weight": torch.zeros(64, 64, dtype=BF16)}
     with pytest.raises(UserError, match=r"expected shape \[64, 128\] \(hidden_size, 2 \* hidden_size\)"):
         load(write_checkpoint(tmp_path / "model", config, tensors))
+
+
+@pytest.mark.parametrize("name", ["model.layers.1.mlp.gate.weight", "model.layers.1.mlp.gate.e_score_correction_bias"])
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_damaged_router_that_would_only_choose_other_experts(
+    tmp_path: Path, load: Load, name: str, value: float
+) -> None:
+    config = make_config()
+    tensors = make_tensors(config)
+    tensors[name].view(-1)[3] = value
+    with pytest.raises(UserError, match=f"tensor '{name}': holds values that are not finite"):
+        load(write_checkpoint(tmp_path / "damaged", config, tensors))

@@ -13,6 +13,9 @@ from strata_runtime.checkpoint.folder import NAMED_AT_MOST, Tensors, some
 from strata_runtime.errors import UserError
 from strata_runtime.families import LayerGroup, TensorInfo
 
+_FINITE = {"router", "router_bias"}
+"""Roles whose damage would show nowhere: it only changes which experts are chosen."""
+
 
 @dataclass(frozen=True, slots=True)
 class Expected:
@@ -117,6 +120,11 @@ def load_weights(tensors: Tensors, config: Config, layers: int) -> Weights:
     parameters = 0
     for expected in found:
         tensor = tensors.tensor(expected.name)
+        if expected.info.role in _FINITE and not bool(torch.isfinite(tensor).all()):
+            raise UserError(
+                f"{tensors.shards[expected.name].path}: tensor '{expected.name}': holds values that are not finite: "
+                "the file is damaged, fetch it again"
+            )
         parameters += tensor.numel()
         if not expected.loaded:
             further.add(expected.layer)
