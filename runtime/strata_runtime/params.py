@@ -11,6 +11,7 @@ from strata_runtime.errors import UserError
 
 DEFAULT_MAX_TOKENS = 512
 MAX_TEMPERATURE = 100.0
+MIN_REPETITION_PENALTY = 0.01
 MAX_REPETITION_PENALTY = 100.0
 MAX_SEED = (1 << 64) - 1
 
@@ -31,7 +32,7 @@ class SamplingParams:
     top_p: keep the smallest set of most probable tokens whose probability reaches top_p; above 0, 1 keeps all.
     min_p: drop tokens less probable than min_p times the most probable one; 0 to 1, 0 drops none.
     repetition_penalty: divides positive and multiplies negative logits of every token in the prompt and the text so
-    far; above 0, up to 100, 1 changes nothing.
+    far; 0.01 to 100, 1 changes nothing.
     seed: 0 to 2^64 - 1; None draws one from the operating system.
     """
 
@@ -58,8 +59,8 @@ class SamplingParams:
             "repetition_penalty",
             self.repetition_penalty,
             number,
-            lambda v: 0 < v <= MAX_REPETITION_PENALTY,
-            f"a number above 0, at most {MAX_REPETITION_PENALTY:g} (1 changes nothing)",
+            lambda v: MIN_REPETITION_PENALTY <= v <= MAX_REPETITION_PENALTY,
+            f"a number from {MIN_REPETITION_PENALTY:g} to {MAX_REPETITION_PENALTY:g} (1 changes nothing)",
         )
         if self.seed is not None:
             _check("seed", self.seed, int, lambda v: 0 <= v <= MAX_SEED, "a whole number from 0 to 2^64 - 1")

@@ -21,7 +21,7 @@ FinishReason = Literal["stop", "length", "cancelled"]
 class Request:
     """One generation, checked: `ids` fit the context, `end_ids` end the text as `stops` do.
 
-    Raises `UserError` for a negative `max_tokens` and for a stop string that is empty or no text.
+    Raises `UserError` for a negative `max_tokens` and for a stop string that is empty, no text or not valid Unicode.
     """
 
     ids: tuple[int, ...]
@@ -36,6 +36,8 @@ class Request:
         for stop in self.stops:
             if not isinstance(stop, str) or not stop:
                 raise UserError(f"a stop string must be text of at least one character, not {stop!r:.40}")
+            if any("\ud800" <= character <= "\udfff" for character in stop):
+                raise UserError(f"the stop string {stop!r:.40} is not valid Unicode: no text could hold it")
 
 
 @dataclass(frozen=True, slots=True)

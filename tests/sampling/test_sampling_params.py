@@ -30,6 +30,8 @@ REFUSED = [
     ("min_p", math.nan),
     ("repetition_penalty", 0),
     ("repetition_penalty", -1),
+    ("repetition_penalty", 1e-320),
+    ("repetition_penalty", 0.009),
     ("repetition_penalty", 101),
     ("repetition_penalty", math.inf),
     ("seed", -1),
@@ -56,7 +58,8 @@ def test_a_value_out_of_range_is_refused_with_its_name_and_rule(name, value):
         {"top_p": 1e-9},
         {"top_p": 1},
         {"min_p": 1},
-        {"repetition_penalty": 0.5},
+        {"repetition_penalty": 0.01},
+        {"repetition_penalty": 100},
         {"seed": 2**64 - 1},
     ],
 )
