@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -116,6 +117,28 @@ def test_a_file_that_cannot_be_read_is_one_finding(tmp_path: Path) -> None:
     assert [d.code for d in sink.diagnostics] == ["Y007"]
 
 
+@pytest.mark.parametrize("target", ["a pipe", "/dev/zero"])
+def test_what_has_no_end_is_not_waited_for(tmp_path: Path, target: str) -> None:
+    path = tmp_path / "f.yaml"
+    if target == "a pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to(target)
+    sink = Sink()
+    assert read_document(path, "specs/f.yaml", sink) is None
+    assert [(d.code, "a pipe or a device" in d.message) for d in sink.diagnostics] == [("Y007", True)]
+
+
+@pytest.mark.parametrize("escape", ["U00110000", "UFFFFFFFF", "ud800", "U0000DFFF"])
+@pytest.mark.parametrize("text", ['a: 1\nb: "x{}"\n', 'a: 1\n"x{}": 1\n'])
+def test_an_escape_that_names_no_character_is_a_finding_in_its_line(escape: str, text: str) -> None:
+    sink = Sink()
+    parse_document(text.format("\\" + escape), "f.yaml", sink)
+    (finding,) = sink.diagnostics
+    assert (finding.code, finding.span.line) == ("Y001", 2)
+    assert "an escape names no character of Unicode" in finding.message
+
+
 @pytest.mark.parametrize("text", ["[" * 700 + "]" * 700, "{a: " * 700 + "}" * 700, "- " * 700])
 def test_absurd_nesting_is_a_finding(text: str) -> None:
     sink = Sink()
@@ -123,7 +146,7 @@ def test_absurd_nesting_is_a_finding(text: str) -> None:
     assert [d.code for d in sink.diagnostics] == ["Y001"]
 
 
-@given(st.text(st.sampled_from("ab:-[]{}#&*!|>'\"%@`?, \n\t01.~<\u2028\x85\ufeff\x00"), max_size=40))
+@given(st.text(st.sampled_from("abdDuU08\\:-[]{}#&*!|>'\"%@`?, \n\t01.~<\u2028\x85\ufeff\x00"), max_size=40))
 def test_no_text_raises(text: str) -> None:
     sink = Sink()
     document = parse_document(text, "f.yaml", sink)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import stat
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,9 @@ DataPath = tuple[Key, ...]
 _MERGE = "<<"
 _YAML_TAG = "tag:yaml.org,2002:"
 _LINE_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")  # what YAML counts as one
+_LONG_ESCAPE = re.compile(r"\\U([0-9a-fA-F]{8})")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_NO_CHARACTER = "an escape names no character of Unicode"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +112,12 @@ class _Reader:
         at = self.span(mark)
         return Span(at.file, at.line, at.column, at.column + 1, at.text)
 
+    def place(self, text: str, at: int) -> Span:
+        """Span of the one character at index `at` of the whole text."""
+        before = _LINE_BREAK.split(text[:at])
+        column = len(before[-1]) + 1
+        return Span(self.file, len(before), column, column + 1, self.lines[len(before) - 1])
+
     def report(self, problem: yaml.MarkedYAMLError) -> None:
         """Report why the text is not YAML, and the construct that was being read."""
         mark, began = problem.problem_mark or problem.context_mark, problem.context_mark
@@ -124,9 +135,15 @@ class _Reader:
         assert isinstance(node, MappingNode)
         return self.mapping(node, path)
 
+    def text(self, node: ScalarNode) -> str:
+        text = str(node.value)
+        if _SURROGATE.search(text):
+            self.sink.error("Y001", f"not valid YAML: {_NO_CHARACTER}", self.node_span(node))
+        return text
+
     def scalar(self, node: ScalarNode) -> Scalar:
         if node.style is not None:
-            return str(node.value)
+            return self.text(node)
         try:
             return resolve_plain(node.value)
         except AmbiguousScalar as problem:
@@ -140,7 +157,7 @@ class _Reader:
             if not isinstance(key_node, ScalarNode):
                 self.sink.error("Y005", "a key must be a word, not a list or a mapping", key_span)
                 continue
-            key = str(key_node.value)
+            key = self.text(key_node)
             if key == _MERGE:
                 self.sink.error("Y003", "merge keys are not part of the spec language", key_span, "write the keys out")
             elif key in result:
@@ -192,17 +209,27 @@ def parse_document(text: str, file: str, sink: Sink) -> Document | None:
     except yaml.MarkedYAMLError as problem:
         reader.report(problem)
     except yaml.reader.ReaderError as problem:
-        before = _LINE_BREAK.split(text[: problem.position])
-        at = len(before[-1]) + 1
-        sink.error("Y001", f"not valid YAML: {problem.reason}", Span(file, len(before), at, at + 1))
+        sink.error("Y001", f"not valid YAML: {problem.reason}", reader.place(text, problem.position))
     except RecursionError:
         sink.error("Y001", "not valid YAML: nested too deeply", Span(file, 1, 1, 2))
+    except (ValueError, OverflowError):  # the library's own, without a place
+        at = next((match.start() for match in _LONG_ESCAPE.finditer(text) if int(match[1], 16) > sys.maxunicode), 0)
+        sink.error("Y001", f"not valid YAML: {_NO_CHARACTER}", reader.place(text, at))
     return None
+
+
+def _ends(path: Path) -> bool:
+    """Whether reading `path` whole comes to an end, or fails: a pipe waits for its writer, some devices never end."""
+    mode = path.stat().st_mode
+    return stat.S_ISREG(mode) or stat.S_ISDIR(mode)
 
 
 def read_document(path: Path, shown_as: str, sink: Sink) -> Document | None:
     """Read and parse the UTF-8 file `path`; see `parse_document`."""
     try:
+        if not _ends(path):
+            sink.error("Y007", "cannot be read: not a file but a pipe or a device", Span(shown_as, 1, 1, 2))
+            return None
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as problem:
         sink.error("Y001", f"not UTF-8 text: byte {problem.start} cannot be read", Span(shown_as, 1, 1, 2))
