@@ -98,6 +98,7 @@ def surroundings() -> dict[str, str]:
     return {
         "cpu": f"{model}, {usable_cpus()} usable CPUs",
         "vector_levels": ", ".join(_vector_levels()) or "unknown",
+        "load": f"{os.getloadavg()[0]:.1f} in the last minute, the benchmark's own included",
         "python": platform.python_version(),
         **versions,
     }
