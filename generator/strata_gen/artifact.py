@@ -25,10 +25,17 @@ def content_files(package: Path) -> tuple[Path, ...]:
     return tuple(sorted(path for path in found if path != package / MANIFEST))
 
 
+def _digest(facts: Mapping[str, object]) -> str:
+    """Return the hex SHA-256 of a manifest without its own `digest`."""
+    text = json.dumps({name: value for name, value in facts.items() if name != "digest"}, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
 def seal(package: Path, facts: Mapping[str, object]) -> None:
-    """Write the package's manifest: `facts`, and the SHA-256 of every file."""
+    """Write the package's manifest: `facts`, the SHA-256 of every file, and the digest of all that."""
     hashes = {path.relative_to(package).as_posix(): sha256_file(path) for path in content_files(package)}
-    text = json.dumps({**facts, "files": hashes}, indent=1, sort_keys=True) + "\n"
+    sealed = {**facts, "files": hashes}
+    text = json.dumps({**sealed, "digest": _digest(sealed)}, indent=1, sort_keys=True) + "\n"
     write_atomically(package / MANIFEST, text.encode())
 
 
@@ -46,6 +53,8 @@ def damage(package: Path) -> str | None:
     facts = read_facts(package)
     if facts is None:
         return f"{MANIFEST} is missing or unreadable"
+    if facts.get("digest") != _digest(facts):
+        return f"{MANIFEST} is not what was built"
     for name, expected in facts["files"].items():
         path = package / name
         if not path.is_file():

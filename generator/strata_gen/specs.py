@@ -37,7 +37,12 @@ def root_names(roots: Sequence[Path]) -> dict[Path, str]:
 
 def _is_spec_root(root: Path, sink: Sink) -> bool:
     span = Span(root.as_posix(), 1, 1, 2)
-    if not root.is_dir():
+    try:
+        is_folder = root.is_dir()
+    except OSError as problem:  # a path that cannot be: too long, or not to be searched
+        sink.error("Y007", f"cannot be read: {problem.strerror}", span)
+        return False
+    if not is_folder:
         sink.error("Y007", "no such spec folder", span)
         return False
     folders = [kind.folder for kind in KINDS]
@@ -76,10 +81,9 @@ def _read_kind(kind: SpecKind[Any, Any], roots: dict[Path, str], sink: Sink) -> 
 def load_specs(roots: Sequence[Path]) -> SpecSet:
     """Read all spec folders in `roots` together. Raises `SpecErrors` with everything that is wrong."""
     sink = Sink()
-    names = root_names(roots)
+    names = {root: name for root, name in root_names(roots).items() if _is_spec_root(root, sink)}
     for root, name in names.items():
-        if _is_spec_root(root, sink):
-            _report_unread(root, name, sink)
+        _report_unread(root, name, sink)
     knobs, targets, formats, kernels, families = (_read_kind(kind, names, sink) for kind in KINDS)
     # Cross-file checks on half-read specs would blame the wrong place.
     sink.raise_if_any()

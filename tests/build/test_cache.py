@@ -62,6 +62,12 @@ def test_a_damaged_entry_is_moved_aside_with_one_line(
     assert cache.find("k1", package.name, reporter) is not None
 
 
+def test_a_manifest_that_was_changed_is_damage(package: Path) -> None:
+    manifest = package / "manifest.json"
+    manifest.write_text(manifest.read_text().replace('"key": "', '"key": "f'))
+    assert damage(package) == "manifest.json is not what was built"
+
+
 def test_the_least_recently_used_go_first(tmp_path: Path, reporter: Reporter) -> None:
     cache = ArtifactCache(tmp_path / "cache", budget=5000)
     for number in range(3):

@@ -87,6 +87,11 @@ def test_a_folder_that_is_not_there_or_holds_no_specs(tmp_path: Path) -> None:
     assert {finding.message.partition(":")[0] for finding in findings} == {"no such spec folder", "not a spec folder"}
 
 
+def test_a_folder_that_cannot_be_is_one_finding() -> None:
+    (finding,) = refused(Path("x" * 5000))
+    assert (finding.code, finding.message) == ("Y007", "cannot be read: File name too long")
+
+
 def test_findings_of_all_files_come_together_and_in_order(spec_root: Make, entry: Entry) -> None:
     bad = entry("A.one").replace("int", "integer")
     root = spec_root({"knobs/b.yaml": bad, "knobs/a.yaml": "knobs: 3\n", "targets/t.yaml": "backend: gpu\n"})
