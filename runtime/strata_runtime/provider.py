@@ -105,9 +105,12 @@ class Provider:
 
 
 def native_knobs(provider: Provider, settings: Settings) -> list[tuple[str, str]]:
-    """Return the pool's knobs as the native parser reads them."""
-    pool = [knob for knob in provider.knobs if knob.section == "pool" and not knob.is_built_in]
-    texts = ((knob.name, show(knob, getattr(settings.pool, knob.attribute))) for knob in pool)
+    """Return every knob with a value, as the native parser reads it: native code knows which of them it uses."""
+    texts = (
+        (knob.name, show(knob, getattr(getattr(settings, knob.section), knob.attribute)))
+        for knob in provider.knobs
+        if not knob.is_built_in
+    )
     return [(name, text) for name, text in texts if text]
 
 

@@ -18,8 +18,10 @@ import pytest
 import strata_runtime.provider as module
 import strata_runtime.repair as repair
 from strata_runtime.errors import UserError
+from strata_runtime.knobs import resolve
 from strata_runtime.native import ABI_VERSION
-from strata_runtime.provider import PATH_VARIABLE, Provider, find_provider, make_pool
+from strata_runtime.provider import PATH_VARIABLE, Provider, find_provider, make_pool, native_knobs
+from support.compiled import compiled_provider
 
 NAME = "strata_kernels_cpu_pretended"
 FILES = {
@@ -294,3 +296,16 @@ def test_a_system_that_refuses_so_many_threads_is_a_user_error() -> None:
     provider = SimpleNamespace(native=SimpleNamespace(make_pool=refuse), knobs=())
     with pytest.raises(UserError, match=r"Resource temporarily unavailable; lower pool\.threads"):
         make_pool(cast(Provider, provider), cast(Any, SimpleNamespace()))
+
+
+@pytest.mark.native
+def test_every_knob_reaches_native_code_and_reads_the_same_there() -> None:
+    provider = compiled_provider()
+    given = {"engine_prompt_chunk": 77, "pool_spin": "3ms", "engine_expert_format": "bf16"}
+    settings = provider.settings_type.from_values(resolve(provider.knobs, environ={}, python=given).values)
+    texts = dict(native_knobs(provider, settings))
+    assert texts["engine.prompt_chunk"] == "77"
+    assert texts["engine.expert_format"] == "bf16"
+    assert {provider.native.parse_knob(name, text) for name, text in texts.items()} == set(texts.values())
+    unset = {knob.name for knob in provider.knobs if knob.default is None}
+    assert texts.keys() | unset == {knob.name for knob in provider.knobs if knob.affects != "compile"}
