@@ -79,12 +79,9 @@ class Layer:
         self.weights.reshape(self.count, -1)[1:] = one
         starts = [self.weights.ctypes.data + index * self.expert_bytes for index in range(self.count)]
         self.experts = native.make_experts(
-            info.name,
             HIDDEN,
             WIDTH,
-            starts,
-            [start + wide for start in starts],
-            [start + 2 * wide for start in starts],
+            *((info.name, [start + offset for start in starts], []) for offset in (0, wide, 2 * wide)),
             self.weights,
         )
 

@@ -8,6 +8,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -21,7 +22,7 @@ namespace strata {
 namespace {
 
 // Version of the protocol in strata_runtime/native.py.
-constexpr int kAbiVersion = 1;
+constexpr int kAbiVersion = 2;
 
 template <class Type>
 Type* pointer(std::uintptr_t address) {
@@ -84,28 +85,29 @@ struct OwnedExperts {
 };
 
 std::unique_ptr<OwnedMatrix> make_matrix(const std::string& format, std::int64_t rows, std::int64_t columns,
-                                         std::uintptr_t address, std::uint64_t bytes, py::object owner) {
+                                         std::uintptr_t address, std::uint64_t bytes, py::object owner, float scale) {
   return std::make_unique<OwnedMatrix>(
       OwnedMatrix{Matrix(format_named(format), size(rows, "rows"), size(columns, "columns"),
-                         pointer<const std::byte>(address), bytes),
+                         pointer<const std::byte>(address), bytes, scale),
                   std::move(owner)});
 }
 
-std::vector<const std::byte*> pointers(const std::vector<std::uintptr_t>& addresses) {
-  std::vector<const std::byte*> result;
-  result.reserve(addresses.size());
-  for (const std::uintptr_t address : addresses) result.push_back(pointer<const std::byte>(address));
-  return result;
+// Name of the format, address of each expert's matrix, scale of each or none.
+using PartArguments = std::tuple<std::string, std::vector<std::uintptr_t>, std::vector<float>>;
+
+ExpertPart expert_part(const PartArguments& arguments) {
+  const auto& [format, addresses, scales] = arguments;
+  std::vector<const std::byte*> blocks;
+  blocks.reserve(addresses.size());
+  for (const std::uintptr_t address : addresses) blocks.push_back(pointer<const std::byte>(address));
+  return {format_named(format), std::move(blocks), scales};
 }
 
-std::unique_ptr<OwnedExperts> make_experts(const std::string& format, std::int64_t hidden, std::int64_t width,
-                                           const std::vector<std::uintptr_t>& gate,
-                                           const std::vector<std::uintptr_t>& up,
-                                           const std::vector<std::uintptr_t>& down, py::object owner) {
-  return std::make_unique<OwnedExperts>(
-      OwnedExperts{Experts(format_named(format), size(hidden, "hidden"), size(width, "width"), pointers(gate),
-                           pointers(up), pointers(down)),
-                   std::move(owner)});
+std::unique_ptr<OwnedExperts> make_experts(std::int64_t hidden, std::int64_t width, const PartArguments& gate,
+                                           const PartArguments& up, const PartArguments& down, py::object owner) {
+  return std::make_unique<OwnedExperts>(OwnedExperts{
+      Experts(size(hidden, "hidden"), size(width, "width"), expert_part(gate), expert_part(up), expert_part(down)),
+      std::move(owner)});
 }
 
 void bind_linear(Runner& pool, const OwnedMatrix& matrix, std::int64_t tokens, std::uintptr_t x, std::uintptr_t out) {
@@ -178,9 +180,9 @@ PYBIND11_MODULE(_native, module) {
 
   module.def("make_pool", make_pool, py::arg("knobs"), py::arg("isa") = std::nullopt);
   module.def("make_matrix", make_matrix, py::arg("format"), py::arg("rows"), py::arg("columns"), py::arg("address"),
-             py::arg("bytes"), py::arg("owner"));
-  module.def("make_experts", make_experts, py::arg("format"), py::arg("hidden"), py::arg("width"), py::arg("gate"),
-             py::arg("up"), py::arg("down"), py::arg("owner"));
+             py::arg("bytes"), py::arg("owner"), py::arg("scale") = 1.0f);
+  module.def("make_experts", make_experts, py::arg("hidden"), py::arg("width"), py::arg("gate"), py::arg("up"),
+             py::arg("down"), py::arg("owner"));
   module.def("linear", bind_linear, py::arg("pool"), py::arg("matrix"), py::arg("tokens"), py::arg("x"),
              py::arg("out"));
   module.def("experts", bind_experts, py::arg("pool"), py::arg("layer"), py::arg("tokens"), py::arg("top_k"),

@@ -71,32 +71,34 @@ class Pass {
  public:
   Pass(const Runner& runner, const Experts& layer, const Groups& groups, std::size_t top_k)
       : kernels_(runner.kernels),
-        format_(layer.all.front().gate.format()),
-        rows_dot_(kernels_.formats[format_.id]->rows_dot),
+        down_format_(layer.all.front().down.format()),
         layer_(layer),
         groups_(groups),
         top_k_(top_k),
-        middle_stride_(rounded_up(input_bytes(format_, layer.width), Workspace::kAlignment)) {}
+        middle_stride_(rounded_up(input_bytes(down_format_, layer.width), Workspace::kAlignment)) {}
 
   std::size_t middle_bytes(std::size_t entries) const { return entries * middle_stride_; }
 
   // Gate and up rows [first, last) of one expert for all entries of its group: silu(gate) * up, in the form that the
   // down product takes.
-  void gate_up(const Group& group, std::size_t first, std::size_t last, const Inputs& inputs, std::byte* middle) const {
+  void gate_up(const Group& group, std::size_t first, std::size_t last, const Inputs& gate_inputs,
+               const Inputs& up_inputs, std::byte* middle) const {
     const std::size_t rows = last - first;
     for_tiles(group, [&](const std::size_t* entries, std::size_t count) {
       std::array<std::array<float, kRowBlock>, kMaxTokens> gate;
       std::array<std::array<float, kRowBlock>, kMaxTokens> up;
-      std::array<const std::byte*, kMaxTokens> from;
+      std::array<const std::byte*, kMaxTokens> gate_from;
+      std::array<const std::byte*, kMaxTokens> up_from;
       std::array<float*, kMaxTokens> to_gate;
       std::array<float*, kMaxTokens> to_up;
       for (std::size_t t = 0; t < count; ++t) {
-        from[t] = inputs[entries[t] / top_k_];
+        gate_from[t] = gate_inputs[entries[t] / top_k_];
+        up_from[t] = up_inputs[entries[t] / top_k_];
         to_gate[t] = gate[t].data();
         to_up[t] = up[t].data();
       }
-      dot(group.expert->gate, first, last, count, from.data(), to_gate.data());
-      dot(group.expert->up, first, last, count, from.data(), to_up.data());
+      dot(group.expert->gate, first, last, count, gate_from.data(), to_gate.data());
+      dot(group.expert->up, first, last, count, up_from.data(), to_up.data());
       for (std::size_t t = 0; t < count; ++t) {
         kernels_.silu_multiply(gate[t].data(), up[t].data(), rows);
         store_middle(gate[t].data(), first, rows, middle + entries[t] * middle_stride_);
@@ -127,11 +129,13 @@ class Pass {
 
   void dot(const Matrix& matrix, std::size_t first, std::size_t last, std::size_t tokens, const std::byte* const* from,
            float* const* to) const {
-    rows_dot_[tokens - 1]({matrix.row(first), matrix.row_bytes(), last - first, matrix.columns(), from, to});
+    kernels_.formats[matrix.format().id]->rows_dot[tokens - 1](
+        {matrix.row(first), matrix.row_bytes(), last - first, matrix.columns(), from, to});
+    for (std::size_t t = 0; t < tokens; ++t) matrix.apply_scale(to[t], last - first);
   }
 
   void store_middle(const float* values, std::size_t first, std::size_t count, std::byte* row) const {
-    if (format_.activation == Activation::kInt8) {
+    if (down_format_.activation == Activation::kInt8) {
       kernels_.quantize_int8(values, first / kRowBlock, count / kRowBlock, layer_.width, row);
     } else {
       std::copy_n(values, count, reinterpret_cast<float*>(row) + first);
@@ -139,8 +143,7 @@ class Pass {
   }
 
   const LevelKernels& kernels_;
-  const formats::Info& format_;
-  const std::array<RowsDot, kMaxTokens>& rows_dot_;
+  const formats::Info& down_format_;
   const Experts& layer_;
   const Groups& groups_;
   std::size_t top_k_;
@@ -170,28 +173,39 @@ void experts_pass(Pool::Session& session, const Runner& runner, const Experts& l
   if (groups.groups.empty()) return;
   const Pass pass(runner, layer, groups, top_k);
   const Matrix& gate = layer.all.front().gate;
+  const Matrix& up = layer.all.front().up;
   const Matrix& down = layer.all.front().down;
-  const std::size_t input_space = rounded_up(tokens * input_bytes(gate.format(), layer.hidden), Workspace::kAlignment);
-  std::byte* scratch = session.scratch(input_space + pass.middle_bytes(entries));
-  std::byte* middle = scratch + input_space;
-  const Inputs inputs = prepare_inputs(session, runner.kernels, gate.format(), tokens, layer.hidden, x, scratch);
+  const bool one_form = gate.format().activation == up.format().activation;
+  const auto space = [&](const Matrix& matrix) {
+    return rounded_up(tokens * input_bytes(matrix.format(), layer.hidden), Workspace::kAlignment);
+  };
+  const std::size_t gate_space = space(gate);
+  const std::size_t up_space = one_form ? 0 : space(up);
+  std::byte* scratch = session.scratch(gate_space + up_space + pass.middle_bytes(entries));
+  std::byte* middle = scratch + gate_space + up_space;
+  const auto prepared = [&](const Matrix& matrix, std::byte* to) {
+    return prepare_inputs(session, runner.kernels, matrix.format(), tokens, layer.hidden, x, to);
+  };
+  const Inputs gate_inputs = prepared(gate, scratch);
+  const Inputs up_inputs = one_form ? gate_inputs : prepared(up, scratch + gate_space);
 
   const std::size_t shared = at_least_one(groups.entries.size() / groups.groups.size());
   // Rows of all groups count as one list; a claim takes whole blocks of it.
-  const auto grain = [&](const Matrix& matrix, std::size_t matrices) {
-    const std::size_t rows = claim_grain(runner.claim_rows, groups.groups.size() * matrix.rows(),
-                                         matrices * matrix.row_bytes(), shared, session.threads());
+  const auto grain = [&](const Matrix& matrix, std::size_t row_bytes) {
+    const std::size_t rows =
+        claim_grain(runner.claim_rows, groups.groups.size() * matrix.rows(), row_bytes, shared, session.threads());
     return at_least_one(rows / kRowBlock);
   };
   const auto items = [&](std::size_t rows) { return groups.groups.size() * (rounded_up(rows, kRowBlock) / kRowBlock); };
-  session.run(items(layer.width), grain(gate, 2), [&](std::size_t begin, std::size_t end) {
-    for_row_blocks(groups, layer.width, begin, end, [&](const Group& group, std::size_t first, std::size_t last) {
-      for (std::size_t row = first; row < last; row += kRowBlock) {
-        pass.gate_up(group, row, std::min(last, row + kRowBlock), inputs, middle);
-      }
-    });
-  });
-  session.run(items(layer.hidden), grain(down, 1), [&](std::size_t begin, std::size_t end) {
+  session.run(
+      items(layer.width), grain(gate, gate.row_bytes() + up.row_bytes()), [&](std::size_t begin, std::size_t end) {
+        for_row_blocks(groups, layer.width, begin, end, [&](const Group& group, std::size_t first, std::size_t last) {
+          for (std::size_t row = first; row < last; row += kRowBlock) {
+            pass.gate_up(group, row, std::min(last, row + kRowBlock), gate_inputs, up_inputs, middle);
+          }
+        });
+      });
+  session.run(items(layer.hidden), grain(down, down.row_bytes()), [&](std::size_t begin, std::size_t end) {
     for_row_blocks(groups, layer.hidden, begin, end, [&](const Group& group, std::size_t first, std::size_t last) {
       pass.down(group, first, last, middle, out);
     });

@@ -31,6 +31,7 @@ void linear_pass(Pool::Session& session, const Runner& runner, const Matrix& mat
       }
       kernels.rows_dot[count - 1](
           {matrix.row(begin), matrix.row_bytes(), end - begin, matrix.columns(), from.data(), to.data()});
+      for (std::size_t t = 0; t < count; ++t) matrix.apply_scale(to[t], end - begin);
     }
   });
 }

@@ -70,12 +70,13 @@ void dequantize(const formats::Info& format, std::size_t rows, std::size_t colum
 }
 
 Matrix::Matrix(const formats::Info& format, std::size_t rows, std::size_t columns, const std::byte* blocks,
-               std::size_t bytes)
+               std::size_t bytes, float scale)
     : format_(&format),
       rows_(rows),
       columns_(columns),
       row_bytes_(strata::row_bytes(format, columns)),
-      blocks_(blocks) {
+      blocks_(blocks),
+      scale_(scale) {
   if (rows == 0 || columns == 0) throw std::invalid_argument("a matrix of " + shape(rows, columns) + " is empty");
   require_countable(rows, columns);
   require_address(blocks, "weights");
@@ -85,22 +86,31 @@ Matrix::Matrix(const formats::Info& format, std::size_t rows, std::size_t column
   }
 }
 
-Experts::Experts(const formats::Info& format, std::size_t hidden_size, std::size_t expert_width,
-                 const std::vector<const std::byte*>& gate, const std::vector<const std::byte*>& up,
-                 const std::vector<const std::byte*>& down)
+Experts::Experts(std::size_t hidden_size, std::size_t expert_width, const ExpertPart& gate, const ExpertPart& up,
+                 const ExpertPart& down)
     : hidden(hidden_size), width(expert_width) {
-  if (gate.empty() || gate.size() != up.size() || gate.size() != down.size()) {
+  const std::size_t count = gate.blocks.size();
+  if (count == 0 || count != up.blocks.size() || count != down.blocks.size()) {
     throw std::invalid_argument("experts need as many gate as up and down matrices, at least one: given " +
-                                std::to_string(gate.size()) + ", " + std::to_string(up.size()) + " and " +
-                                std::to_string(down.size()));
+                                std::to_string(count) + ", " + std::to_string(up.blocks.size()) + " and " +
+                                std::to_string(down.blocks.size()));
+  }
+  for (const ExpertPart* part : {&gate, &up, &down}) {
+    if (!part->scales.empty() && part->scales.size() != count) {
+      throw std::invalid_argument("experts: " + std::to_string(part->scales.size()) + " scales for " +
+                                  std::to_string(count) + " matrices");
+    }
   }
   require_countable(hidden, width);
-  const std::size_t wide = width * strata::row_bytes(format, hidden);
-  const std::size_t tall = hidden * strata::row_bytes(format, width);
-  all.reserve(gate.size());
-  for (std::size_t index = 0; index < gate.size(); ++index) {
-    all.push_back({Matrix(format, width, hidden, gate[index], wide), Matrix(format, width, hidden, up[index], wide),
-                   Matrix(format, hidden, width, down[index], tall)});
+  const auto matrix = [](const ExpertPart& part, std::size_t rows, std::size_t columns, std::size_t index) {
+    const std::size_t bytes = rows * strata::row_bytes(part.format, columns);
+    return Matrix(part.format, rows, columns, part.blocks[index], bytes,
+                  part.scales.empty() ? 1.0f : part.scales[index]);
+  };
+  all.reserve(count);
+  for (std::size_t index = 0; index < count; ++index) {
+    all.push_back(
+        {matrix(gate, width, hidden, index), matrix(up, width, hidden, index), matrix(down, hidden, width, index)});
   }
 }
 

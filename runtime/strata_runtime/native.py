@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-ABI_VERSION = 1
+ABI_VERSION = 2
 """Version of the protocol below; a compiled module that says another one is refused before it is imported."""
 
 
@@ -43,6 +43,13 @@ class Experts(Protocol):
     def count(self) -> int: ...  # noqa: D102
 
 
+ExpertPart = tuple[str, Sequence[int], Sequence[float]]
+"""One of the three matrices of all experts: its format, each one's address, each one's scale (empty: none is scaled).
+
+A scale multiplies the matrix's products.
+"""
+
+
 class NativeModule(Protocol):
     """What `_native` exports."""
 
@@ -53,21 +60,19 @@ class NativeModule(Protocol):
         """Start a pool. `knobs`: (name, canonical text) of the native knobs; the C++ parser reads them."""
         ...
 
-    def make_matrix(self, format: str, rows: int, columns: int, address: int, bytes: int, owner: object) -> Matrix:
-        """Wrap stored weights without copying. `bytes` must equal rows * bytes per row of the format."""
+    def make_matrix(
+        self, format: str, rows: int, columns: int, address: int, bytes: int, owner: object, scale: float = 1.0
+    ) -> Matrix:
+        """Wrap stored weights without copying. `bytes` must equal rows * bytes per row of the format.
+
+        `scale` multiplies the matrix's products.
+        """
         ...
 
     def make_experts(
-        self,
-        format: str,
-        hidden: int,
-        width: int,
-        gate: Sequence[int],
-        up: Sequence[int],
-        down: Sequence[int],
-        owner: object,
+        self, hidden: int, width: int, gate: ExpertPart, up: ExpertPart, down: ExpertPart, owner: object
     ) -> Experts:
-        """Wrap one layer's experts: addresses of each expert's three matrices, all in `format`."""
+        """Wrap one layer's experts without copying. The three matrices may be in three formats."""
         ...
 
     def linear(self, pool: Pool, matrix: Matrix, tokens: int, x: int, out: int) -> None:

@@ -56,20 +56,27 @@ def test_null_weights(kernels: Kernels) -> None:
     ],
 )
 def test_uneven_experts(kernels: Kernels, counts: tuple[int, int, int], message: str) -> None:
-    parts = [[address(BLOCKS)] * count for count in counts]
+    parts = [("q8_0", [address(BLOCKS)] * count, []) for count in counts]
     with pytest.raises(ValueError, match=message):
-        kernels.native.make_experts("q8_0", 32, 32, *parts, BLOCKS)
+        kernels.native.make_experts(32, 32, *parts, BLOCKS)
 
 
 @pytest.mark.parametrize(("hidden", "width"), [(32, 48), (48, 32), (2880, 720)])
 def test_expert_sizes_that_blocks_do_not_divide(kernels: Kernels, hidden: int, width: int) -> None:
     with pytest.raises(ValueError, match="cannot be stored as q8_0: its blocks hold 32 values each"):
-        kernels.native.make_experts("q8_0", hidden, width, *([[address(BLOCKS)]] * 3), BLOCKS)
+        kernels.native.make_experts(hidden, width, *([("q8_0", [address(BLOCKS)], [])] * 3), BLOCKS)
 
 
 def test_a_null_expert(kernels: Kernels) -> None:
     with pytest.raises(ValueError, match="weights: null address"):
-        kernels.native.make_experts("q8_0", 32, 32, [address(BLOCKS)], [0], [address(BLOCKS)], BLOCKS)
+        good, null = ("q8_0", [address(BLOCKS)], []), ("q8_0", [0], [])
+        kernels.native.make_experts(32, 32, good, null, good, BLOCKS)
+
+
+def test_scales_for_some_experts_only(kernels: Kernels) -> None:
+    good, uneven = ("q8_0", [address(BLOCKS)], []), ("q8_0", [address(BLOCKS)], [1.0, 2.0])
+    with pytest.raises(ValueError, match="experts: 2 scales for 1 matrices"):
+        kernels.native.make_experts(32, 32, good, good, uneven, BLOCKS)
 
 
 def test_null_and_misaligned_vectors(kernels: Kernels) -> None:

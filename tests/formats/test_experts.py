@@ -58,6 +58,26 @@ def test_rows_are_near_the_float64_reference(kernels: Kernels, specs: SpecSet, n
                 assert (error <= bound(specs, gate.format.activation) * scale).all(), (hidden, width, token, pick)
 
 
+@pytest.mark.parametrize("names", [("q8_0", "bf16", "q8_0"), ("f32", "q8_0", "bf16"), ("bf16", "f32", "q8_0")])
+def test_the_three_matrices_may_be_in_three_formats_and_scaled(
+    kernels: Kernels, specs: SpecSet, names: tuple[str, str, str]
+) -> None:
+    layers = [make_layer(kernels, name, 6, 64, 96) for name in names]
+    layer = [(gate[0], up[1], down[2]) for gate, up, down in zip(*layers, strict=True)]
+    scales = np.random.default_rng(3).standard_normal((3, 6)).astype(np.float32)
+    x, ids = inputs(9, 64), routes(9, 3, 6)
+    rows = kernels.experts(layer, x, ids, scales.tolist()).reshape(9, 3, 64)
+    for token, pick in np.ndindex(9, 3):
+        expert = ids[token, pick]
+        (gate, up, down), (gate_scale, up_scale, down_scale) = layer[expert], scales[:, expert].astype(np.float64)
+        given = x[token : token + 1]
+        middle = silu(gate_scale * product(gate, given)) * up_scale * product(up, given)
+        expected = down_scale * middle @ down.decoded.astype(np.float64).T
+        error = np.abs(rows[token, pick] - expected[0])
+        scale = abs(down_scale) * error_scale(down, middle.astype(np.float32))[0]
+        assert (error <= bound(specs, "int8") * scale).all(), (token, pick)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_rows_bits_do_not_depend_on_the_window(kernels: Kernels, name: str) -> None:
     layer = make_layer(kernels, name, 5, 64, 96)

@@ -170,3 +170,10 @@ def test_odd_shapes(small_claims: Kernels, specs: SpecSet, name: str, data: st.D
     x = random(7, tokens, columns)
     error = np.abs(small_claims.linear(weights, x) - product(weights, x))
     assert (error <= allowed * error_scale(weights, x)).all()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_matrixs_scale_multiplies_its_products(kernels: Kernels, name: str) -> None:
+    weights, x = stored(kernels, name, 37, 64), random(2, 9, 64)
+    expected = kernels.linear(weights, x) * np.float32(-1.75)
+    assert np.array_equal(bits(kernels.linear(weights, x, scale=-1.75)), bits(expected))

@@ -74,26 +74,34 @@ class Kernels:
         blocks = self.encode(name, np.ascontiguousarray(values, dtype=np.float32))
         return Stored(self.formats[name], blocks, self.formats[name].decode(blocks))
 
-    def matrix(self, stored: Stored) -> Any:
+    def matrix(self, stored: Stored, scale: float = 1.0) -> Any:
         blocks = stored.blocks
         return self.native.make_matrix(
-            stored.format.name, stored.rows, stored.columns, address(blocks), blocks.nbytes, blocks
+            stored.format.name, stored.rows, stored.columns, address(blocks), blocks.nbytes, blocks, scale
         )
 
-    def linear(self, stored: Stored, x: Floats) -> Floats:
+    def linear(self, stored: Stored, x: Floats, scale: float = 1.0) -> Floats:
         out = np.full((len(x), stored.rows), np.nan, np.float32)
-        self.native.linear(self.pool, self.matrix(stored), len(x), address(x), address(out))
+        self.native.linear(self.pool, self.matrix(stored, scale), len(x), address(x), address(out))
         return out
 
-    def experts(self, layer: Sequence[tuple[Stored, Stored, Stored]], x: Floats, ids: NDArray[np.int32]) -> Floats:
-        """Rows [tokens * top_k, hidden] of experts given as (gate, up, down)."""
+    def experts(
+        self,
+        layer: Sequence[tuple[Stored, Stored, Stored]],
+        x: Floats,
+        ids: NDArray[np.int32],
+        scales: Sequence[Sequence[float]] = ((), (), ()),
+    ) -> Floats:
+        """Rows [tokens * top_k, hidden] of experts given as (gate, up, down); `scales` of each part by expert."""
         (gate, _, _) = layer[0]
         tokens, top_k = ids.shape
         handle = self.native.make_experts(
-            gate.format.name,
             gate.columns,
             gate.rows,
-            *([address(expert[part].blocks) for expert in layer] for part in range(3)),
+            *(
+                (layer[0][part].format.name, [address(expert[part].blocks) for expert in layer], scales[part])
+                for part in range(3)
+            ),
             layer,
         )
         assert handle.count == len(layer)

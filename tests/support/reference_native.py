@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from strata_runtime.native import ExpertPart
+
 F64 = NDArray[np.float64]
 Q8_BLOCK = np.dtype([("scale", "<f2"), ("values", "i1", (32,))])
 
@@ -92,7 +94,7 @@ class ReferenceExperts:
 class ReferenceNative:
     """Implements `strata_runtime.native.NativeModule`; counts its calls."""
 
-    ABI_VERSION: int = 1
+    ABI_VERSION: int = 2
     ISA: str = "reference"
     calls: dict[str, int] = field(default_factory=dict)
 
@@ -103,30 +105,26 @@ class ReferenceNative:
         return ReferencePool()
 
     def make_matrix(
-        self, format: str, rows: int, columns: int, address: int, bytes: int, owner: object
+        self, format: str, rows: int, columns: int, address: int, bytes: int, owner: object, scale: float = 1.0
     ) -> ReferenceMatrix:
         if bytes != rows * row_bytes(format, columns):
             raise ValueError(f"{bytes} bytes are not {rows} rows of {row_bytes(format, columns)}")
-        return ReferenceMatrix(rows, columns, decode(format, rows, columns, address), owner)
+        return ReferenceMatrix(rows, columns, scale * decode(format, rows, columns, address), owner)
 
     def make_experts(
-        self,
-        format: str,
-        hidden: int,
-        width: int,
-        gate: Sequence[int],
-        up: Sequence[int],
-        down: Sequence[int],
-        owner: object,
+        self, hidden: int, width: int, gate: ExpertPart, up: ExpertPart, down: ExpertPart, owner: object
     ) -> ReferenceExperts:
-        if not len(gate) == len(up) == len(down):
+        if not len(gate[1]) == len(up[1]) == len(down[1]):
             raise ValueError("as many gate, up and down matrices are needed")
-        return ReferenceExperts(
-            [decode(format, width, hidden, address) for address in gate],
-            [decode(format, width, hidden, address) for address in up],
-            [decode(format, hidden, width, address) for address in down],
-            owner,
-        )
+
+        def part(given: ExpertPart, rows: int, columns: int) -> list[F64]:
+            format, addresses, scales = given
+            return [
+                scale * decode(format, rows, columns, address)
+                for address, scale in zip(addresses, scales or [1.0] * len(addresses), strict=True)
+            ]
+
+        return ReferenceExperts(part(gate, width, hidden), part(up, width, hidden), part(down, hidden, width), owner)
 
     def linear(self, pool: ReferencePool, matrix: ReferenceMatrix, tokens: int, x: int, out: int) -> None:
         self._count("linear")

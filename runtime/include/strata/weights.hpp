@@ -23,12 +23,12 @@ void quantize(const formats::Info& format, std::size_t rows, std::size_t columns
 void dequantize(const formats::Info& format, std::size_t rows, std::size_t columns, const std::byte* blocks,
                 float* out);
 
-// Weight of a linear layer: `rows` output features of `columns` inputs each.
+// Weight of a linear layer: `rows` output features of `columns` inputs each. Its products are multiplied by `scale`.
 class Matrix {
  public:
   // Throws std::invalid_argument for no rows or columns, a null address, or a size that is not rows * bytes per row.
-  Matrix(const formats::Info& format, std::size_t rows, std::size_t columns, const std::byte* blocks,
-         std::size_t bytes);
+  Matrix(const formats::Info& format, std::size_t rows, std::size_t columns, const std::byte* blocks, std::size_t bytes,
+         float scale = 1.0f);
 
   const formats::Info& format() const noexcept { return *format_; }
   std::size_t rows() const noexcept { return rows_; }
@@ -36,20 +36,34 @@ class Matrix {
   std::size_t row_bytes() const noexcept { return row_bytes_; }
   const std::byte* row(std::size_t index) const noexcept { return blocks_ + index * row_bytes_; }
 
+  // Multiplies `count` of its products by `scale`.
+  void apply_scale(float* products, std::size_t count) const noexcept {
+    if (scale_ == 1.0f) return;
+    for (std::size_t i = 0; i < count; ++i) products[i] *= scale_;
+  }
+
  private:
   const formats::Info* format_;
   std::size_t rows_;
   std::size_t columns_;
   std::size_t row_bytes_;
   const std::byte* blocks_;
+  float scale_;
+};
+
+// One of the three matrices of every expert: their blocks, all in one format, and a scale for each unless `scales` is
+// empty.
+struct ExpertPart {
+  const formats::Info& format;
+  std::vector<const std::byte*> blocks;
+  std::vector<float> scales;
 };
 
 // Routed experts of one layer.
 struct Experts {
-  // Throws std::invalid_argument for unequal or zero numbers of matrices, null addresses, or sizes that blocks do not
-  // divide.
-  Experts(const formats::Info& format, std::size_t hidden, std::size_t width, const std::vector<const std::byte*>& gate,
-          const std::vector<const std::byte*>& up, const std::vector<const std::byte*>& down);
+  // Throws std::invalid_argument for unequal or zero numbers of matrices or scales, null addresses, or sizes that
+  // blocks do not divide.
+  Experts(std::size_t hidden, std::size_t width, const ExpertPart& gate, const ExpertPart& up, const ExpertPart& down);
 
   struct Expert {
     Matrix gate;  // width x hidden

@@ -80,8 +80,8 @@ def load_experts(
     else:
         places, memory = _encode(compute.native, matrices, wanted)
         name, owner, used = wanted.name, memory, memory.nbytes
-    gate, up, down = (places[role] for role in ROLES)
-    made = compute.native.make_experts(name, network.hidden_size, network.expert_width, gate, up, down, owner)
+    gate, up, down = ((name, places[role], ()) for role in ROLES)
+    made = compute.native.make_experts(network.hidden_size, network.expert_width, gate, up, down, owner)
     return LoadedExperts(made, name, used)
 
 
