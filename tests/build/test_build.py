@@ -5,11 +5,13 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import NamedTuple
 
+import pybind11
 import pytest
 
 from strata_gen.artifact import damage
@@ -287,6 +289,9 @@ def test_the_tree_builds_by_hand_with_its_presets_and_sanitizers(run_build: Buil
     run_build()
     layout = run_build.small.layout()
     environ = environment(tmp_path / "home")
+    packages = tmp_path / "with a space"
+    shutil.copytree(Path(pybind11.__file__).parent, packages / "pybind11")
+    environ["PYTHONPATH"] = f"{packages}{os.pathsep}{environ['PYTHONPATH']}"
 
     def run(*command: str) -> str:
         done = subprocess.run(command, cwd=layout.tree, env=environ, capture_output=True, text=True)
