@@ -209,9 +209,11 @@ def parse_document(text: str, file: str, sink: Sink) -> Document | None:
     except yaml.MarkedYAMLError as problem:
         reader.report(problem)
     except yaml.reader.ReaderError as problem:
-        at = reader.place(text, problem.position)
+        place = reader.place(text, problem.position)
         # Without the line: a control character is not for terminals.
-        sink.error("Y001", f"not valid YAML: {problem.reason}", Span(at.file, at.line, at.column, at.end_column))
+        sink.error(
+            "Y001", f"not valid YAML: {problem.reason}", Span(place.file, place.line, place.column, place.end_column)
+        )
     except RecursionError:
         sink.error("Y001", "not valid YAML: nested too deeply", Span(file, 1, 1, 2))
     except (ValueError, OverflowError):  # the library's own, without a place
