@@ -37,7 +37,7 @@ class FormatInfo:
     """One weight format: value[i] = quant[i], times `scale` when there is one.
 
     `activation` is the form in which kernels take inputs: `float`, or `int8` (blocks of 32 with a float scale).
-    `safetensors` is the dtype that means the same bits in safetensors files, None when there is none.
+    `safetensors` and `gguf` name the same bits in those files (dtype, tensor type), None when there is none.
     """
 
     name: str
@@ -49,6 +49,7 @@ class FormatInfo:
     scale: Field | None
     activation: str
     safetensors: str | None
+    gguf: str | None
 
     def row_bytes(self, columns: int) -> int:
         """Bytes of a row of `columns` values. Raises ValueError when blocks do not divide it."""

@@ -44,9 +44,9 @@ def generated_families() -> tuple[FamilyInfo, ...]:
 
 
 FORMATS = (
-    FormatInfo("bf16", "", "", 1, 2, Field("bf16", 0, 1), None, "float", "BF16"),
-    FormatInfo("f32", "", "", 1, 4, Field("f32", 0, 1), None, "float", "F32"),
-    FormatInfo("q8_0", "", "", 32, 34, Field("i8", 2, 32), Field("f16", 0, 1), "int8", None),
+    FormatInfo("bf16", "", "", 1, 2, Field("bf16", 0, 1), None, "float", "BF16", "BF16"),
+    FormatInfo("f32", "", "", 1, 4, Field("f32", 0, 1), None, "float", "F32", "F32"),
+    FormatInfo("q8_0", "", "", 32, 34, Field("i8", 2, 32), Field("f16", 0, 1), "int8", None, "Q8_0"),
 )
 
 

@@ -52,6 +52,7 @@ class PythonFormat:
     scale: str
     activation: str
     safetensors: str
+    gguf: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +110,7 @@ def _python(spec: Format) -> PythonFormat:
         scale=_python_field(spec.decode.scale),
         activation=repr(str(spec.activation)),
         safetensors=repr(spec.safetensors),
+        gguf=repr(spec.gguf),
     )
 
 
