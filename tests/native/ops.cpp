@@ -57,7 +57,7 @@ bool experts_agree(strata::Runner& many, strata::Runner& one, const strata::form
       parts[part].push_back(owned.back().get());
     }
   }
-  const strata::Experts layer(format, hidden, width, parts[0], parts[1], parts[2]);
+  const strata::Experts layer(hidden, width, {format, parts[0], {}}, {format, parts[1], {}}, {format, parts[2], {}});
   const std::vector<float> x = random_floats(tokens * hidden);
   std::vector<std::int32_t> ids(tokens * top_k);
   for (std::int32_t& id : ids) id = static_cast<std::int32_t>(random_source() % (kExperts + 1)) - 1;
