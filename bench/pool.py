@@ -61,22 +61,26 @@ def read_bandwidth(native: Any, pool: Any) -> float:
     return buffer.nbytes / median_seconds(lambda: native.checksum(pool, buffer.ctypes.data, buffer.nbytes), 1)
 
 
+def random_blocks(info: Any, count: int, seed: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    """Return the bytes of blocks of random bits, whose floats are finite: the upper bits of every byte are 0."""
+    blocks = np.random.default_rng(seed).integers(0, 256, (count, info.block_bytes), np.uint8)
+    for field in (info.values, info.scale, info.minimum):
+        if field is not None:
+            blocks[:, field.offset :][:, : 1 if field.type == "e8m0_half" else 2] = 0x20
+    if info.values is not None:
+        blocks &= 0x3F
+    return blocks.reshape(-1)
+
+
 class Layer:
     """Experts with random weights in one format."""
 
     def __init__(self, native: Any, info: Any, seed: int) -> None:
-        generator = np.random.default_rng(seed)
         wide, tall = WIDTH * info.row_bytes(HIDDEN), HIDDEN * info.row_bytes(WIDTH)
         self.expert_bytes = 2 * wide + tall
         self.count = max(2 * TOP_K, TOTAL_BYTES // self.expert_bytes)
         self.weights = np.empty(self.count * self.expert_bytes, np.uint8)
-        values = generator.standard_normal((3, HIDDEN * WIDTH), dtype=np.float32)
-        shapes = ((WIDTH, HIDDEN, wide), (WIDTH, HIDDEN, wide), (HIDDEN, WIDTH, tall))
-        one, offset = self.weights[: self.expert_bytes], 0
-        for matrix, (rows, columns, size) in zip(values, shapes, strict=True):
-            native.quantize(info.name, rows, columns, matrix.ctypes.data, one.ctypes.data + offset)
-            offset += size
-        self.weights.reshape(self.count, -1)[1:] = one
+        self.weights.reshape(self.count, -1)[:] = random_blocks(info, self.expert_bytes // info.block_bytes, seed)
         starts = [self.weights.ctypes.data + index * self.expert_bytes for index in range(self.count)]
         self.experts = native.make_experts(
             HIDDEN,

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -13,7 +14,7 @@ namespace {
 // Tokens computed at a time: bounds the scratch memory of a long prompt.
 constexpr std::size_t kTokensPerPass = 512;
 
-// Rows of gate and up that are finished together: what an int8 block of the next product holds.
+// Rows of gate and up that are finished together: what the smallest block of the next product holds.
 constexpr std::size_t kRowBlock = Int8Row::kBlock;
 
 // Entries that share one expert; `first` and `last` delimit them in Groups::entries.
@@ -66,23 +67,80 @@ Groups group_entries(const Experts& layer, std::size_t entries, const std::int32
   return result;
 }
 
+// silu(gate) * up of every entry, in the form that the down product takes.
+//
+// Where one scale is for more rows than are finished together, values wait as floats until the last worker that had
+// rows of a block quantises it: the bits do not depend on who that is.
+class Middle {
+ public:
+  Middle(const LevelKernels& kernels, const Groups& groups, Activation activation, std::size_t width)
+      : quantize_(quantizer(kernels, activation)),
+        groups_(groups),
+        activation_(activation),
+        width_(width),
+        block_(input_block(activation)),
+        stride_(rounded_up(input_bytes(activation, width), Workspace::kAlignment)),
+        blocks_(waits() ? width / block_ : 0),
+        done_(groups.groups.size() * blocks_) {}
+
+  std::size_t bytes(std::size_t entries) const { return entries * (stride_ + (waits() ? width_ * sizeof(float) : 0)); }
+
+  // Memory of bytes(entries) bytes.
+  void place(std::byte* memory, std::size_t entries) {
+    rows_ = memory;
+    floats_ = reinterpret_cast<float*>(memory + entries * stride_);
+  }
+
+  const std::byte* row(std::size_t entry) const { return rows_ + entry * stride_; }
+
+  // Rows [first, first + count) of one entry.
+  void store(std::size_t entry, std::size_t first, std::size_t count, const float* values) const {
+    if (waits()) {
+      std::copy_n(values, count, floats_ + entry * width_ + first);
+    } else if (activation_ == Activation::kFloat) {
+      std::copy_n(values, count, reinterpret_cast<float*>(rows_ + entry * stride_) + first);
+    } else {
+      quantize_(values, first / block_, count / block_, width_, rows_ + entry * stride_);
+    }
+  }
+
+  // Rows [first, first + count) are there for all entries of a group.
+  void finish(const Group& group, std::size_t first, std::size_t count) {
+    if (!waits()) return;
+    const std::size_t block = first / block_;
+    const auto index = static_cast<std::size_t>(&group - groups_.groups.data());
+    const std::size_t before = done_[index * blocks_ + block].fetch_add(count, std::memory_order_acq_rel);
+    if (before + count != block_) return;
+    for (std::size_t i = group.first; i < group.last; ++i) {
+      const std::size_t entry = groups_.entries[i];
+      quantize_(floats_ + entry * width_ + block * block_, block, 1, width_, rows_ + entry * stride_);
+    }
+  }
+
+ private:
+  bool waits() const { return block_ > kRowBlock; }
+
+  Quantize quantize_;
+  const Groups& groups_;
+  Activation activation_;
+  std::size_t width_;
+  std::size_t block_;
+  std::size_t stride_;
+  std::size_t blocks_;
+  std::vector<std::atomic<std::size_t>> done_;  // rows, by group and block
+  std::byte* rows_ = nullptr;
+  float* floats_ = nullptr;
+};
+
 // One pass of the two phases over some tokens.
 class Pass {
  public:
-  Pass(const Runner& runner, const Experts& layer, const Groups& groups, std::size_t top_k)
-      : kernels_(runner.kernels),
-        down_format_(layer.all.front().down.format()),
-        layer_(layer),
-        groups_(groups),
-        top_k_(top_k),
-        middle_stride_(rounded_up(input_bytes(down_format_, layer.width), Workspace::kAlignment)) {}
+  Pass(const LevelKernels& kernels, const Experts& layer, const Groups& groups, std::size_t top_k, Middle& middle)
+      : kernels_(kernels), layer_(layer), groups_(groups), top_k_(top_k), middle_(middle) {}
 
-  std::size_t middle_bytes(std::size_t entries) const { return entries * middle_stride_; }
-
-  // Gate and up rows [first, last) of one expert for all entries of its group: silu(gate) * up, in the form that the
-  // down product takes.
+  // Gate and up rows [first, last) of one expert for all entries of its group.
   void gate_up(const Group& group, std::size_t first, std::size_t last, const Inputs& gate_inputs,
-               const Inputs& up_inputs, std::byte* middle) const {
+               const Inputs& up_inputs) const {
     const std::size_t rows = last - first;
     for_tiles(group, [&](const std::size_t* entries, std::size_t count) {
       std::array<std::array<float, kRowBlock>, kMaxTokens> gate;
@@ -101,18 +159,19 @@ class Pass {
       dot(group.expert->up, first, last, count, up_from.data(), to_up.data());
       for (std::size_t t = 0; t < count; ++t) {
         kernels_.silu_multiply(gate[t].data(), up[t].data(), rows);
-        store_middle(gate[t].data(), first, rows, middle + entries[t] * middle_stride_);
+        middle_.store(entries[t], first, rows, gate[t].data());
       }
     });
+    middle_.finish(group, first, rows);
   }
 
   // Down rows [first, last) of one expert for all entries of its group.
-  void down(const Group& group, std::size_t first, std::size_t last, const std::byte* middle, float* out) const {
+  void down(const Group& group, std::size_t first, std::size_t last, float* out) const {
     for_tiles(group, [&](const std::size_t* entries, std::size_t count) {
       std::array<const std::byte*, kMaxTokens> from;
       std::array<float*, kMaxTokens> to;
       for (std::size_t t = 0; t < count; ++t) {
-        from[t] = middle + entries[t] * middle_stride_;
+        from[t] = middle_.row(entries[t]);
         to[t] = out + entries[t] * layer_.hidden + first;
       }
       dot(group.expert->down, first, last, count, from.data(), to.data());
@@ -134,20 +193,11 @@ class Pass {
     for (std::size_t t = 0; t < tokens; ++t) matrix.apply_scale(to[t], last - first);
   }
 
-  void store_middle(const float* values, std::size_t first, std::size_t count, std::byte* row) const {
-    if (down_format_.activation == Activation::kInt8) {
-      kernels_.quantize_int8(values, first / kRowBlock, count / kRowBlock, layer_.width, row);
-    } else {
-      std::copy_n(values, count, reinterpret_cast<float*>(row) + first);
-    }
-  }
-
   const LevelKernels& kernels_;
-  const formats::Info& down_format_;
   const Experts& layer_;
   const Groups& groups_;
   std::size_t top_k_;
-  std::size_t middle_stride_;
+  Middle& middle_;
 };
 
 // Calls body(group, first row, last row) for items [begin, end) of a list that holds every group's `rows` rows in
@@ -171,23 +221,24 @@ void experts_pass(Pool::Session& session, const Runner& runner, const Experts& l
   }
   const Groups groups = group_entries(layer, entries, ids);
   if (groups.groups.empty()) return;
-  const Pass pass(runner, layer, groups, top_k);
   const Matrix& gate = layer.all.front().gate;
   const Matrix& up = layer.all.front().up;
   const Matrix& down = layer.all.front().down;
+  Middle middle(runner.kernels, groups, down.format().activation, layer.width);
   const bool one_form = gate.format().activation == up.format().activation;
   const auto space = [&](const Matrix& matrix) {
-    return rounded_up(tokens * input_bytes(matrix.format(), layer.hidden), Workspace::kAlignment);
+    return rounded_up(tokens * input_bytes(matrix.format().activation, layer.hidden), Workspace::kAlignment);
   };
   const std::size_t gate_space = space(gate);
   const std::size_t up_space = one_form ? 0 : space(up);
-  std::byte* scratch = session.scratch(gate_space + up_space + pass.middle_bytes(entries));
-  std::byte* middle = scratch + gate_space + up_space;
+  std::byte* scratch = session.scratch(gate_space + up_space + middle.bytes(entries));
+  middle.place(scratch + gate_space + up_space, entries);
   const auto prepared = [&](const Matrix& matrix, std::byte* to) {
-    return prepare_inputs(session, runner.kernels, matrix.format(), tokens, layer.hidden, x, to);
+    return prepare_inputs(session, runner.kernels, matrix.format().activation, tokens, layer.hidden, x, to);
   };
   const Inputs gate_inputs = prepared(gate, scratch);
   const Inputs up_inputs = one_form ? gate_inputs : prepared(up, scratch + gate_space);
+  const Pass pass(runner.kernels, layer, groups, top_k, middle);
 
   const std::size_t shared = at_least_one(groups.entries.size() / groups.groups.size());
   // Rows of all groups count as one list; a claim takes whole blocks of it.
@@ -201,13 +252,13 @@ void experts_pass(Pool::Session& session, const Runner& runner, const Experts& l
       items(layer.width), grain(gate, gate.row_bytes() + up.row_bytes()), [&](std::size_t begin, std::size_t end) {
         for_row_blocks(groups, layer.width, begin, end, [&](const Group& group, std::size_t first, std::size_t last) {
           for (std::size_t row = first; row < last; row += kRowBlock) {
-            pass.gate_up(group, row, std::min(last, row + kRowBlock), gate_inputs, up_inputs, middle);
+            pass.gate_up(group, row, std::min(last, row + kRowBlock), gate_inputs, up_inputs);
           }
         });
       });
   session.run(items(layer.hidden), grain(down, down.row_bytes()), [&](std::size_t begin, std::size_t end) {
     for_row_blocks(groups, layer.hidden, begin, end, [&](const Group& group, std::size_t first, std::size_t last) {
-      pass.down(group, first, last, middle, out);
+      pass.down(group, first, last, out);
     });
   });
 }

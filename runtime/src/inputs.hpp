@@ -5,7 +5,7 @@
 #include <cstddef>
 
 #include "strata/activation.hpp"
-#include "strata/gen/formats.hpp"
+#include "strata/formats.hpp"
 #include "strata/kernels/level.hpp"
 #include "strata/pool.hpp"
 
@@ -18,8 +18,25 @@ constexpr std::size_t rounded_up(std::size_t value, std::size_t multiple) {
 constexpr std::size_t at_least_one(std::size_t value) { return value == 0 ? 1 : value; }
 
 // Bytes of one prepared input.
-inline std::size_t input_bytes(const formats::Info& format, std::size_t columns) {
-  return format.activation == Activation::kInt8 ? Int8Row::bytes(columns) : columns * sizeof(float);
+inline std::size_t input_bytes(Activation activation, std::size_t columns) {
+  switch (activation) {
+    case Activation::kInt8:
+      return Int8Row::bytes(columns);
+    case Activation::kInt8x256:
+      return Int8x256Row::bytes(columns);
+    case Activation::kFloat:
+      break;
+  }
+  return columns * sizeof(float);
+}
+
+// Values that share one scale.
+constexpr std::size_t input_block(Activation activation) {
+  return activation == Activation::kInt8x256 ? Int8x256Row::kBlock : activation == Activation::kInt8 ? Int8Row::kBlock : 1;
+}
+
+inline Quantize quantizer(const LevelKernels& kernels, Activation activation) {
+  return activation == Activation::kInt8x256 ? kernels.quantize_int8x256 : kernels.quantize_int8;
 }
 
 // `tokens` prepared inputs, `stride` bytes apart.
@@ -31,17 +48,19 @@ struct Inputs {
 };
 
 // Prepares inputs: float formats read them in place, others quantise into `scratch` (tokens * input_bytes bytes).
-inline Inputs prepare_inputs(Pool::Session& session, const LevelKernels& kernels, const formats::Info& format,
+inline Inputs prepare_inputs(Pool::Session& session, const LevelKernels& kernels, Activation activation,
                              std::size_t tokens, std::size_t columns, const float* x, std::byte* scratch) {
-  if (format.activation == Activation::kFloat) {
+  if (activation == Activation::kFloat) {
     return {reinterpret_cast<const std::byte*>(x), columns * sizeof(float)};
   }
   constexpr std::size_t kValuesPerChunk = 1 << 16;  // less is done sooner than another thread wakes up
-  const std::size_t stride = Int8Row::bytes(columns);
+  const std::size_t stride = input_bytes(activation, columns);
+  const std::size_t blocks = columns / input_block(activation);
+  const Quantize quantize = quantizer(kernels, activation);
   const std::size_t grain = at_least_one(kValuesPerChunk / columns);
   session.run(tokens, grain, [&](std::size_t begin, std::size_t end) {
     for (std::size_t token = begin; token < end; ++token) {
-      kernels.quantize_int8(x + token * columns, 0, columns / Int8Row::kBlock, columns, scratch + token * stride);
+      quantize(x + token * columns, 0, blocks, columns, scratch + token * stride);
     }
   });
   return {scratch, stride};

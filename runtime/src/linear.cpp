@@ -13,10 +13,10 @@ constexpr std::size_t kTokensPerPass = 512;
 
 void linear_pass(Pool::Session& session, const Runner& runner, const Matrix& matrix, std::size_t tokens, const float* x,
                  float* out) {
-  const formats::Info& format = matrix.format();
-  std::byte* scratch = session.scratch(tokens * input_bytes(format, matrix.columns()));
-  const Inputs inputs = prepare_inputs(session, runner.kernels, format, tokens, matrix.columns(), x, scratch);
-  const FormatKernels& kernels = *runner.kernels.formats[format.id];
+  const Activation activation = matrix.format().activation;
+  std::byte* scratch = session.scratch(tokens * input_bytes(activation, matrix.columns()));
+  const Inputs inputs = prepare_inputs(session, runner.kernels, activation, tokens, matrix.columns(), x, scratch);
+  const FormatKernels& kernels = *runner.kernels.formats[matrix.format().id];
   const std::size_t grain =
       claim_grain(runner.claim_rows, matrix.rows(), matrix.row_bytes(), tokens, session.threads());
   // A range of rows stays in the cache while all tokens pass over it.

@@ -26,7 +26,7 @@ void require_countable(std::size_t rows, std::size_t columns) {
 
 const formats::Info& format_named(std::string_view name) {
   std::string known;
-  for (const formats::Info& format : formats::kAll) {
+  for (const formats::Info& format : formats::all()) {
     if (format.name == name) return format;
     known += (known.empty() ? "" : ", ") + std::string(format.name);
   }
@@ -43,6 +43,9 @@ std::size_t row_bytes(const formats::Info& format, std::size_t columns) {
 }
 
 void quantize(const formats::Info& format, std::size_t rows, std::size_t columns, const float* x, std::byte* out) {
+  if (format.encode == nullptr) {
+    throw std::invalid_argument("values cannot be encoded as " + std::string(format.name) + ": it is only read");
+  }
   require_countable(rows, columns);
   const std::size_t blocks = row_bytes(format, columns) / format.bytes;
   if (rows * columns == 0) return;

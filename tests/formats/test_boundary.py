@@ -24,7 +24,7 @@ BLOCKS = np.zeros(4096, np.uint8)
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("q9_0", 4, 32, 136), "unknown format 'q9_0': this package has bf16, f32, q8_0"),
+        (("q9_0", 4, 32, 136), "unknown format 'q9_0': this package has bf16, f16, f32, iq3_s"),
         (("q8_0", 4, 100, 136), "a row of 100 values cannot be stored as q8_0: its blocks hold 32 values each"),
         (("q8_0", 4, 32, 135), "a matrix of 4 x 32 in q8_0 takes 136 bytes, not 135"),
         (("q8_0", 4, 32, 170), "a matrix of 4 x 32 in q8_0 takes 136 bytes, not 170"),

@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
 from strata_gen.model.specset import SpecSet
 from strata_runtime.provider import Provider
+from support.blocks import block_of, names
 from support.kernels import Floats, Kernels, Stored, bits, error_scale, expert_row, product, silu
 
-NAMES = ["bf16", "f32", "q8_0"]
+NAMES = names()
 Expert = tuple[Stored, Stored, Stored]
 pytestmark = pytest.mark.native
 
 
-def make_layer(kernels: Kernels, name: str, count: int, hidden: int, width: int) -> list[Expert]:
-    generator = np.random.default_rng(11)
+def make_layer(kernels: Kernels, name: str | tuple[str, str, str], count: int, hidden: int, width: int) -> list[Expert]:
+    """Experts whose weights are near 1 / sqrt(columns), in one format or in those of gate, up and down."""
+    seeds = itertools.count()
 
-    def part(rows: int, columns: int) -> Stored:
-        return kernels.store(name, generator.standard_normal((rows, columns), dtype=np.float32) / np.sqrt(columns))
+    def part(name: str, rows: int, columns: int) -> Stored:
+        one = kernels.random(name, 1, columns, size=0.01).decoded
+        return kernels.random(name, rows, columns, next(seeds), 0.01 / float(np.linalg.norm(one)))
 
-    return [(part(width, hidden), part(width, hidden), part(hidden, width)) for _ in range(count)]
+    gate, up, down = (name, name, name) if isinstance(name, str) else name
+    return [(part(gate, width, hidden), part(up, width, hidden), part(down, hidden, width)) for _ in range(count)]
+
+
+def sized(name: str, hidden: int, width: int) -> tuple[int, int]:
+    """The next sizes that blocks divide."""
+    block = block_of(name)
+    return -(-hidden // block) * block, -(-width // block) * block
 
 
 def inputs(tokens: int, hidden: int) -> Floats:
@@ -40,7 +52,7 @@ def bound(specs: SpecSet, activation: str) -> float:
 
 
 def sizes(name: str) -> list[tuple[int, int]]:
-    return [(64, 32), (96, 96)] + ([] if name == "q8_0" else [(24, 20), (33, 70)])
+    return {1: [(64, 32), (24, 20), (33, 70)], 32: [(64, 32), (96, 96)], 256: [(256, 256), (256, 512)]}[block_of(name)]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -80,14 +92,15 @@ def test_the_three_matrices_may_be_in_three_formats_and_scaled(
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_rows_bits_do_not_depend_on_the_window(kernels: Kernels, name: str) -> None:
-    layer = make_layer(kernels, name, 5, 64, 96)
-    x, ids = inputs(30, 64), routes(30, 2, 5)
-    together = kernels.experts(layer, x, ids).reshape(30, 2, 64)
+    hidden, width = sized(name, 64, 96)
+    layer = make_layer(kernels, name, 5, hidden, width)
+    x, ids = inputs(30, hidden), routes(30, 2, 5)
+    together = kernels.experts(layer, x, ids).reshape(30, 2, hidden)
     for tokens in (1, 2, 3, 5, 8, 13):
         for first in (0, 4, 17):
             part = slice(first, first + tokens)
             alone = kernels.experts(layer, np.ascontiguousarray(x[part]), np.ascontiguousarray(ids[part]))
-            assert np.array_equal(bits(alone.reshape(tokens, 2, 64)), bits(together[part]))
+            assert np.array_equal(bits(alone.reshape(tokens, 2, hidden)), bits(together[part]))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -96,16 +109,17 @@ def test_bits_do_not_depend_on_threads_or_claims(provider: Provider, name: str) 
     for threads in ("1", "2", "5"):
         for claim in ("0", "32", "8192"):
             with Kernels(provider, knobs={"pool.threads": threads, "pool.claim_rows": claim}) as kernels:
-                layer = make_layer(kernels, name, 8, 256, 96)
+                layer = make_layer(kernels, name, 8, *sized(name, 256, 96))
                 outputs.append(bits(kernels.experts(layer, inputs(12, 256), routes(12, 4, 8))))
     assert all(np.array_equal(outputs[0], other) for other in outputs)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_one_id_for_all_entries_makes_one_large_group(kernels: Kernels, name: str) -> None:
-    layer = make_layer(kernels, name, 3, 64, 32)
-    x = inputs(21, 64)
-    rows = kernels.experts(layer, x, np.full((21, 2), 1, np.int32)).reshape(21, 2, 64)
+    hidden, width = sized(name, 64, 32)
+    layer = make_layer(kernels, name, 3, hidden, width)
+    x = inputs(21, hidden)
+    rows = kernels.experts(layer, x, np.full((21, 2), 1, np.int32)).reshape(21, 2, hidden)
     assert np.array_equal(bits(rows[:, 0]), bits(rows[:, 1]))
     single = kernels.experts(layer, x[20:], np.array([[1]], np.int32))
     assert np.array_equal(bits(rows[20, 0]), bits(single[0]))
@@ -113,12 +127,13 @@ def test_one_id_for_all_entries_makes_one_large_group(kernels: Kernels, name: st
 
 @pytest.mark.parametrize("name", NAMES)
 def test_an_id_of_minus_one_gives_zeros_and_changes_nothing_else(kernels: Kernels, name: str) -> None:
-    layer = make_layer(kernels, name, 4, 64, 32)
-    x, ids = inputs(6, 64), routes(6, 3, 4)
-    full = kernels.experts(layer, x, ids).reshape(6, 3, 64)
+    hidden, width = sized(name, 64, 32)
+    layer = make_layer(kernels, name, 4, hidden, width)
+    x, ids = inputs(6, hidden), routes(6, 3, 4)
+    full = kernels.experts(layer, x, ids).reshape(6, 3, hidden)
     holes = ids.copy()
     holes[0, 0] = holes[2] = holes[5, 2] = -1
-    rows = kernels.experts(layer, x, holes).reshape(6, 3, 64)
+    rows = kernels.experts(layer, x, holes).reshape(6, 3, hidden)
     gone = holes == -1
     assert not rows[gone].any()
     assert np.array_equal(bits(rows[~gone]), bits(full[~gone]))
@@ -128,12 +143,31 @@ def test_an_id_of_minus_one_gives_zeros_and_changes_nothing_else(kernels: Kernel
 @pytest.mark.parametrize("name", NAMES)
 def test_a_long_prompt_equals_its_tokens_one_by_one(provider: Provider, name: str) -> None:
     with Kernels(provider, knobs={"pool.threads": "2"}) as kernels:
-        layer = make_layer(kernels, name, 4, 64, 32)
-        x, ids = inputs(600, 64), routes(600, 2, 4)
-        rows = kernels.experts(layer, x, ids).reshape(600, 2, 64)
+        hidden, width = sized(name, 64, 32)
+        layer = make_layer(kernels, name, 4, hidden, width)
+        x, ids = inputs(600, hidden), routes(600, 2, 4)
+        rows = kernels.experts(layer, x, ids).reshape(600, 2, hidden)
         for token in (0, 511, 512, 599):
             alone = kernels.experts(layer, x[token : token + 1], ids[token : token + 1])
             assert np.array_equal(bits(alone), bits(rows[token]))
+
+
+@pytest.mark.parametrize(
+    "parts", [("q4_k", "q4_k", "q6_k"), ("q8_0", "q4_k", "f32"), ("bf16", "q8_0", "q4_k"), ("iq3_s", "f16", "q8_0")]
+)
+def test_matrices_of_several_formats(kernels: Kernels, specs: SpecSet, parts: tuple[str, str, str]) -> None:
+    layer = make_layer(kernels, parts, 4, 512, 256)
+    x, ids = inputs(9, 512), routes(9, 2, 4)
+    rows = kernels.experts(layer, x, ids).reshape(9, 2, 512)
+    for token, pick in itertools.product(range(9), range(2)):
+        gate, up, down = expert = layer[ids[token, pick]]
+        middle = silu(product(gate, x[token : token + 1])) * product(up, x[token : token + 1])
+        scale = error_scale(down, middle.astype(np.float32))[0]
+        allowed = max(bound(specs, part.format.activation) for part in expert)
+        assert (np.abs(rows[token, pick] - expert_row(expert, x[token])) <= allowed * scale).all()
+    for token in (0, 8):
+        alone = kernels.experts(layer, x[token : token + 1], ids[token : token + 1])
+        assert np.array_equal(bits(alone), bits(rows[token]))
 
 
 @pytest.mark.parametrize(("tokens", "top_k"), [(0, 4), (3, 0), (0, 0)])

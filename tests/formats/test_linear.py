@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from strata_gen.model.specset import SpecSet
 from strata_runtime.provider import Provider
+from support.blocks import block_of, factors, names, put
 from support.kernels import Floats, Kernels, Stored, bits, error_scale, product
 
-NAMES = ["bf16", "f32", "q8_0"]
+NAMES = names()
 MOST_TOKENS = 8
 pytestmark = pytest.mark.native
 
@@ -23,8 +24,9 @@ def random(seed: int, *shape: int) -> Floats:
     return np.random.default_rng(seed).standard_normal(shape, dtype=np.float32)
 
 
-def stored(kernels: Kernels, name: str, rows: int, columns: int, seed: int = 0) -> Stored:
-    return kernels.store(name, random(seed, rows, columns))
+def wide(name: str, columns: int) -> int:
+    """The next width that blocks divide."""
+    return -(-columns // block_of(name)) * block_of(name)
 
 
 def bound(specs: SpecSet, activation: str) -> float:
@@ -34,14 +36,18 @@ def bound(specs: SpecSet, activation: str) -> float:
 
 
 def widths(name: str) -> list[int]:
-    return [32, 64, 96, 256, 704, 2880] if name == "q8_0" else [1, 7, 8, 15, 16, 17, 100, 256, 2880]
+    return {
+        1: [1, 7, 8, 15, 16, 17, 100, 256, 2880],
+        32: [32, 64, 96, 256, 704, 2880],
+        256: [256, 512, 768, 2816],
+    }[block_of(name)]
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_is_within_the_stated_bound_of_the_float64_product(kernels: Kernels, specs: SpecSet, name: str) -> None:
     allowed = bound(specs, kernels.formats[name].activation)
     for columns in widths(name):
-        weights = stored(kernels, name, 37, columns)
+        weights = kernels.random(name, 37, columns)
         for tokens in (1, 2, 3, 4, 5, 6, 7, 8, 9, 21):
             x = random(tokens, tokens, columns)
             error = np.abs(kernels.linear(weights, x) - product(weights, x))
@@ -51,7 +57,7 @@ def test_is_within_the_stated_bound_of_the_float64_product(kernels: Kernels, spe
 @pytest.mark.parametrize("name", NAMES)
 def test_a_tokens_bits_do_not_depend_on_who_shares_the_pass(kernels: Kernels, name: str) -> None:
     for columns in widths(name):
-        weights = stored(kernels, name, 37, columns)
+        weights = kernels.random(name, 37, columns)
         x = random(1, 2 * MOST_TOKENS + 5, columns)
         together = kernels.linear(weights, x)
         for tokens in range(1, MOST_TOKENS + 1):
@@ -62,8 +68,8 @@ def test_a_tokens_bits_do_not_depend_on_who_shares_the_pass(kernels: Kernels, na
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_rows_bits_do_not_depend_on_the_rows_around_it(kernels: Kernels, name: str) -> None:
-    weights = stored(kernels, name, 41, 96)
-    x = random(2, 5, 96)
+    weights = kernels.random(name, 41, wide(name, 96))
+    x = random(2, 5, weights.columns)
     whole = kernels.linear(weights, x)
     for first, last in [(0, 1), (1, 4), (3, 8), (5, 41), (40, 41)]:
         part = Stored(weights.format, np.ascontiguousarray(weights.blocks[first:last]), weights.decoded[first:last])
@@ -79,7 +85,7 @@ def test_bits_do_not_depend_on_threads_or_claims(provider: Provider, isa: str) -
         for claim in ("0", "32", "64", "4096"):
             with Kernels(provider, isa=isa, knobs={"pool.threads": threads, "pool.claim_rows": claim}) as kernels:
                 for name in NAMES:
-                    weights = stored(kernels, name, 517, 256)
+                    weights = kernels.random(name, 517, 256)
                     results.setdefault(name, []).append(bits(kernels.linear(weights, random(3, 11, 256))))
     for name, outputs in results.items():
         assert all(np.array_equal(outputs[0], other) for other in outputs), name
@@ -113,8 +119,8 @@ def test_quantised_inputs_have_the_same_bits_at_every_level(provider: Provider) 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_infinities_and_nans_reach_their_own_token_only(kernels: Kernels, name: str) -> None:
-    weights = stored(kernels, name, 9, 64)
-    x = random(5, 6, 64)
+    weights = kernels.random(name, 9, wide(name, 64))
+    x = random(5, 6, weights.columns)
     clean = kernels.linear(weights, x)
     x[1, 3], x[4, 60] = np.inf, np.nan
     out = kernels.linear(weights, x)
@@ -123,30 +129,44 @@ def test_infinities_and_nans_reach_their_own_token_only(kernels: Kernels, name: 
     assert np.array_equal(bits(out[kept]), bits(clean[kept]))
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_the_extreme_weights_and_inputs_do_not_overflow(kernels: Kernels, name: str) -> None:
-    """-128 is a legal byte although the encoder never writes it; sums of pairs must not saturate."""
+@pytest.mark.parametrize("byte", [0x00, 0x0F, 0x70, 0x7F, 0x80, 0x88, 0xF0, 0xFF])
+@pytest.mark.parametrize("name", [name for name in NAMES if block_of(name) > 1])
+def test_the_extreme_weights_and_inputs_do_not_overflow(kernels: Kernels, name: str, byte: int) -> None:
+    """All products of one sign and as large as they come: sums of 16 and 32 bits must not saturate or wrap."""
     info = kernels.formats[name]
-    blocks = np.zeros((5, info.row_bytes(64)), np.uint8)
-    if name == "q8_0":
-        blocks.reshape(5, 2, 34)[..., 1] = 0x3C
-        blocks.reshape(5, 2, 34)[..., 2:] = 0x80
+    columns = 3 * info.block_elements
+    blocks = np.full((5, 3, info.block_bytes), byte, np.uint8)
+    for field in factors(info):
+        put(blocks, field, np.full((5, 3), 1, np.float16) if field.type == "f16" else np.full((5, 3), 128, np.uint8))
+    blocks = blocks.reshape(5, -1)
     weights = Stored(info, blocks, info.decode(blocks))
-    x = np.full((3, 64), 127, np.float32)
-    assert np.array_equal(kernels.linear(weights, x), product(weights, x).astype(np.float32))
-    assert np.array_equal(kernels.linear(weights, -x), product(weights, -x).astype(np.float32))
+    signs = np.where(weights.decoded[0] < 0, -127, 127).astype(np.float32)
+    x = np.stack([signs, -signs, np.full(columns, 127, np.float32)])
+    expected = product(weights, x)
+    assert np.allclose(kernels.linear(weights, x), expected, rtol=3e-7, atol=1e-5 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if block_of(name) > 1])
+def test_inputs_of_whole_steps_lose_nothing(kernels: Kernels, name: str) -> None:
+    """Inputs that are their own quantised form leave only the rounding of float32 sums."""
+    weights = kernels.random(name, 23, wide(name, 512))
+    x = np.random.default_rng(8).integers(-127, 128, (5, weights.columns)).astype(np.float32)
+    x[:, ::32] = 127
+    error = np.abs(kernels.linear(weights, x) - product(weights, x))
+    assert (error <= 2e-6 * error_scale(weights, x)).all()
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_no_tokens_are_no_work(kernels: Kernels, name: str) -> None:
-    assert kernels.linear(stored(kernels, name, 3, 32), np.zeros((0, 32), np.float32)).shape == (0, 3)
+    weights = kernels.random(name, 3, wide(name, 32))
+    assert kernels.linear(weights, np.zeros((0, weights.columns), np.float32)).shape == (0, 3)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_long_prompt_equals_its_tokens_one_by_one(provider: Provider, name: str) -> None:
     with Kernels(provider, knobs={"pool.threads": "2"}) as kernels:
-        weights = stored(kernels, name, 70, 64)
-        x = random(6, 1100, 64)
+        weights = kernels.random(name, 70, wide(name, 64))
+        x = random(6, 1100, weights.columns)
         whole = kernels.linear(weights, x)
         for token in (0, 7, 8, 511, 512, 513, 1023, 1024, 1099):
             assert np.array_equal(bits(kernels.linear(weights, x[token : token + 1])[0]), bits(whole[token]))
@@ -163,10 +183,10 @@ def small_claims(provider: Provider) -> Iterator[Kernels]:
 @pytest.mark.parametrize("name", NAMES)
 def test_odd_shapes(small_claims: Kernels, specs: SpecSet, name: str, data: st.DataObject) -> None:
     rows, tokens = data.draw(st.integers(1, 80)), data.draw(st.integers(0, 20))
-    unit = 32 if name == "q8_0" else 1
-    columns = unit * data.draw(st.integers(1, 160 // unit))
+    unit = block_of(name)
+    columns = unit * data.draw(st.integers(1, max(1, 160 // unit)))
     allowed = bound(specs, small_claims.formats[name].activation)
-    weights = stored(small_claims, name, rows, columns)
+    weights = small_claims.random(name, rows, columns)
     x = random(7, tokens, columns)
     error = np.abs(small_claims.linear(weights, x) - product(weights, x))
     assert (error <= allowed * error_scale(weights, x)).all()
@@ -174,6 +194,7 @@ def test_odd_shapes(small_claims: Kernels, specs: SpecSet, name: str, data: st.D
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_matrixs_scale_multiplies_its_products(kernels: Kernels, name: str) -> None:
-    weights, x = stored(kernels, name, 37, 64), random(2, 9, 64)
+    weights = kernels.random(name, 37, wide(name, 64))
+    x = random(2, 9, weights.columns)
     expected = kernels.linear(weights, x) * np.float32(-1.75)
     assert np.array_equal(bits(kernels.linear(weights, x, scale=-1.75)), bits(expected))

@@ -19,11 +19,12 @@ std::vector<float> random_floats(std::size_t count) {
   return values;
 }
 
-// Encoded weights on the heap with nothing behind them.
+// Stored weights on the heap with nothing behind them. Without the two upper bits of every byte, whatever is a float
+// among them is finite.
 std::unique_ptr<std::byte[]> random_blocks(const strata::formats::Info& format, std::size_t rows, std::size_t columns) {
-  const std::vector<float> values = random_floats(rows * columns);
-  auto blocks = std::make_unique<std::byte[]>(rows * strata::row_bytes(format, columns));
-  strata::quantize(format, rows, columns, values.data(), blocks.get());
+  const std::size_t bytes = rows * strata::row_bytes(format, columns);
+  auto blocks = std::make_unique<std::byte[]>(bytes);
+  for (std::size_t i = 0; i < bytes; ++i) blocks[i] = static_cast<std::byte>(random_source() & 0x3f);
   return blocks;
 }
 
@@ -80,11 +81,11 @@ int main() {
     if (!strata::runs_here(*level)) continue;
     strata::Runner one(*level, {1, {}, strata::Pinning::kOff}, 0);
     strata::Runner many(*level, {4, {}, strata::Pinning::kAuto}, 32);
-    for (const strata::formats::Info& format : strata::formats::kAll) {
-      for (const std::size_t blocks : {1u, 2u, 5u, 8u}) {
+    for (const strata::formats::Info& format : strata::formats::all()) {
+      for (const std::size_t blocks : {1u, 2u, 5u}) {
         // Formats of single values also meet widths that no vector divides.
         const std::size_t columns = format.block == 1 ? blocks * 13 : blocks * format.block;
-        for (const std::size_t rows : {1u, 3u, 70u}) {
+        for (const std::size_t rows : {1u, 3u, 38u}) {
           for (const std::size_t tokens : {0u, 1u, 2u, 3u, 4u, 5u, 6u, 7u, 8u, 19u}) {
             if (linear_agrees(many, one, format, rows, columns, tokens)) continue;
             std::printf("linear differs: %s %s %zu x %zu, %zu tokens\n", level->isa, format.name.data(), rows, columns,
@@ -93,7 +94,7 @@ int main() {
           }
         }
         for (const std::size_t tokens : {0u, 1u, 3u, 11u}) {
-          if (experts_agree(many, one, format, columns, 2 * columns, tokens, 3)) continue;
+          if (experts_agree(many, one, format, columns, format.block == 256 ? 256 : 2 * columns, tokens, 3)) continue;
           std::printf("experts differ: %s %s hidden %zu, %zu tokens\n", level->isa, format.name.data(), columns,
                       tokens);
           return 1;

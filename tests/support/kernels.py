@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from strata_runtime.formats import FormatInfo
 from strata_runtime.provider import Provider
+from support.blocks import random_blocks
 
 Array = NDArray[Any]
 Floats = NDArray[np.float32]
@@ -61,7 +62,7 @@ class Kernels:
 
     def encode(self, name: str, values: Floats) -> Array:
         rows, columns = values.shape
-        blocks = np.zeros((rows, self.formats[name].row_bytes(columns)), np.uint8)
+        blocks = np.full((rows, self.formats[name].row_bytes(columns)), 0xA5, np.uint8)
         self.native.quantize(name, rows, columns, address(values), address(blocks))
         return blocks
 
@@ -73,6 +74,12 @@ class Kernels:
     def store(self, name: str, values: Floats) -> Stored:
         blocks = self.encode(name, np.ascontiguousarray(values, dtype=np.float32))
         return Stored(self.formats[name], blocks, self.formats[name].decode(blocks))
+
+    def random(self, name: str, rows: int, columns: int, seed: int = 0, size: float = 0.01) -> Stored:
+        """Weights of random bits, whose factors are near `size`."""
+        info = self.formats[name]
+        blocks = random_blocks(info, rows, columns, seed, size)
+        return Stored(info, blocks, info.decode(blocks))
 
     def matrix(self, stored: Stored, scale: float = 1.0) -> Any:
         blocks = stored.blocks
@@ -117,15 +124,19 @@ class Kernels:
 
 
 def error_scale(stored: Stored, x: Floats) -> NDArray[np.float64]:
-    """For each (token, row): the sum over 32-wide blocks of (sum of |weight|) * (largest |input|)."""
+    """For each (token, row): the sum over blocks of (sum of |weight|) * (largest |input|).
+
+    Blocks are those that activations are quantised in, and 32 wide for float activations.
+    """
     columns = stored.columns
-    padded = -(-columns // 32) * 32
+    wide = 256 if stored.format.activation == "int8_256" else 32
+    padded = -(-columns // wide) * wide
     weights = np.zeros((stored.rows, padded))
     inputs = np.zeros((len(x), padded))
     weights[:, :columns] = np.abs(stored.decoded)
     inputs[:, :columns] = np.abs(x)
-    sums = weights.reshape(stored.rows, padded // 32, 32).sum(axis=2)
-    largest = inputs.reshape(len(x), padded // 32, 32).max(axis=2)
+    sums = weights.reshape(stored.rows, padded // wide, wide).sum(axis=2)
+    largest = inputs.reshape(len(x), padded // wide, wide).max(axis=2)
     return np.asarray(largest @ sums.T)
 
 

@@ -36,45 +36,46 @@ CODES: tuple[Explanation, ...] = (
     Explanation(
         "F024",
         "unknown field",
-        "'quant' and 'scale' name fields of the block.",
-        "decode: {quant: qs, scale: d}  # the field is named q",
-        "decode: {quant: q, scale: d}",
+        "What 'decode' says names fields of the block.",
+        "scale: delta  # the field is named d",
+        "scale: d",
     ),
     Explanation(
         "F025",
         "a field with the wrong number of values",
-        "'quant' is a field with one value for each element of the block; 'scale' is a field with one value.",
-        "block: {elements: 32, bytes: 18}\nfields: [{name: q, type: i8, offset: 2, count: 16, help: Values.}, ...]",
-        "block: {elements: 32, bytes: 34}\nfields: [{name: q, type: i8, offset: 2, count: 32, help: Values.}, ...]",
+        "'values' is a field with one value for each element of the block; 'scale' and 'minimum' are fields with one "
+        "value.",
+        "block: {elements: 2, bytes: 2}\nfields: [{name: v, type: f16, offset: 0, help: Value.}]\ndecode: {values: v}",
+        "block: {elements: 1, bytes: 2}\nfields: [{name: v, type: f16, offset: 0, help: Value.}]\ndecode: {values: v}",
     ),
     Explanation(
         "F026",
         "a field that nothing uses",
         "A field that does not enter the value of any element would be stored for nothing, or was forgotten in "
         "'decode'.",
-        "fields: [{name: d, ...}, {name: q, ...}]\ndecode: {quant: q}",
-        "fields: [{name: d, ...}, {name: q, ...}]\ndecode: {quant: q, scale: d}",
+        "fields: [{name: d, ...}, {name: q, ...}]\ndecode: {quants: ...}",
+        "fields: [{name: d, ...}, {name: q, ...}]\ndecode: {quants: ..., scale: d}",
     ),
     Explanation(
         "F027",
         "an encoding that does not fit the block",
-        "'cast' converts plain floats without a scale; 'absmax' needs integer values and a scale to divide by.",
-        "decode: {quant: value}  # a bf16 field\nencode: {rule: absmax, levels: 127}",
-        "decode: {quant: value}  # a bf16 field\nencode: {rule: cast}",
+        "'cast' converts plain floats; 'absmax' and 'peak' need one scale to divide by and integers without a lookup.",
+        "decode: {values: value}\nencode: {rule: absmax, levels: 127}",
+        "decode: {values: value}\nencode: {rule: cast}",
     ),
     Explanation(
         "F028",
         "levels do not fit",
-        "'absmax' needs 'levels', the integer that the largest magnitude becomes, and it must fit the stored "
-        "type; 'cast' has none.",
+        "'absmax' and 'peak' need 'levels', the integer that the largest magnitude becomes ('peak': its negative), and "
+        "the stored integers must have it; 'cast' has none.",
         "encode: {rule: absmax, levels: 255}  # into i8",
         "encode: {rule: absmax, levels: 127}",
     ),
     Explanation(
         "F029",
         "an activation form that does not fit",
-        "'float' is for plain floats with one value per block, 'int8' for blocks of signed bytes with a "
-        "half-precision scale, as wide as the blocks that activations are quantised in.",
+        "'float' is for plain floats with one value per block, 'int8' for blocks of 32 integers with one scale, "
+        "'int8_256' for blocks of 256 integers whose parts have integer scales.",
         "block: {elements: 1, bytes: 2}\nactivation: int8",
         "block: {elements: 1, bytes: 2}\nactivation: float",
     ),
@@ -84,5 +85,90 @@ CODES: tuple[Explanation, ...] = (
         "A format's name, its dtype in safetensors and its type in GGUF each belong to one format.",
         "# formats/a.yaml\nname: q8_0\n# formats/b.yaml\nname: q8_0",
         "# formats/a.yaml\nname: q8_0\n# formats/b.yaml\nname: q8_1",
+    ),
+    Explanation(
+        "F031",
+        "digits that do not make the elements",
+        "The product of the digits is how many numbers there are: one per element for 'quants', one per equal part "
+        "of the block for 'scales' and 'minimums'.",
+        "block: {elements: 32, ...}\nquants: {digits: {half: 2, lane: 8}, ...}",
+        "block: {elements: 32, ...}\nquants: {digits: {half: 2, lane: 16}, ...}",
+    ),
+    Explanation(
+        "F032",
+        "a plane of unknown digits",
+        "'strides' and 'when' of a plane name digits that are declared beside it, and 'when' gives one a value "
+        "below its count.",
+        "digits: {half: 2, lane: 16}\nplanes: [{field: qs, bits: 4, strides: {lain: 8}}]",
+        "digits: {half: 2, lane: 16}\nplanes: [{field: qs, bits: 4, strides: {half: 4, lane: 8}}]",
+    ),
+    Explanation(
+        "F033",
+        "a plane reads beyond its field",
+        "An element has its bits at start + stride * digit, summed over the digits: they must lie inside the field.",
+        "fields: [{name: qs, type: u8, count: 16, ...}]\nplanes: [{field: qs, bits: 4, strides: {lane: 16}}]",
+        "fields: [{name: qs, type: u8, count: 16, ...}]\nplanes: [{field: qs, bits: 4, strides: {lane: 8}}]",
+    ),
+    Explanation(
+        "F034",
+        "bits across the end of a byte",
+        "The bits that one plane gives to one element lie in one byte; what is split over two bytes takes two planes.",
+        "- {field: scales, bits: 6, start: 6, strides: {part: 8}}",
+        "- {field: scales, bits: 2, start: 6, strides: {part: 8}}\n"
+        "- {field: scales, bits: 4, start: 8, to: 2, strides: {part: 8}}",
+    ),
+    Explanation(
+        "F035",
+        "numbers with bits made twice or not at all",
+        "The planes that speak of an element together make each bit of its number once, from bit 0 up.",
+        "- {field: ql, bits: 4, strides: ...}\n- {field: qh, bits: 2, to: 3, strides: ...}",
+        "- {field: ql, bits: 4, strides: ...}\n- {field: qh, bits: 2, to: 4, strides: ...}",
+    ),
+    Explanation(
+        "F036",
+        "stored bits that are read twice or never",
+        "Every bit of a field of integers belongs to one number: another count is most often a wrong stride.",
+        "digits: {half: 2, lane: 16}\nplanes: [{field: qs, bits: 4, strides: {lane: 8}}]  # half is missing",
+        "digits: {half: 2, lane: 16}\nplanes: [{field: qs, bits: 4, strides: {half: 4, lane: 8}}]",
+    ),
+    Explanation(
+        "F037",
+        "a lookup that does not match its index",
+        "A table, or a grid's list of points, has one entry for every number that the planes can make; a point has "
+        "a digit per value of the last digit, and each names a level.",
+        "planes: [{field: qs, bits: 2, ...}]\ntable: [-1, 0, 1]",
+        "planes: [{field: qs, bits: 2, ...}]\ntable: [-1, 0, 1, 2]",
+    ),
+    Explanation(
+        "F038",
+        "numbers beyond a signed byte",
+        "Kernels hold what is decoded as signed bytes, after lookup, 'times' and 'offset'.",
+        "offset: 120  # to numbers of four bits",
+        "offset: -8",
+    ),
+    Explanation(
+        "F039",
+        "keys that do not go together",
+        "A block decodes to plain 'values' or to 'quants'; 'scales' multiply 'scale', and 'minimum' and 'minimums' "
+        "come together.",
+        "decode: {quants: ..., scales: ...}",
+        "decode: {quants: ..., scales: ..., scale: d}",
+    ),
+    Explanation(
+        "F040",
+        "blocks that no kernel reads",
+        "Vector code takes 32 elements at a time whose bits lie in consecutive bytes, in consecutive bits, or in "
+        "both halves of 16 bytes, and eight scales in consecutive bytes or packed one after the other; 'explain "
+        "F036' shows planes.",
+        "digits: {lane: 16, half: 2}\n"
+        "planes: [{field: qs, bits: 4, strides: {lane: 8, half: 4}}]  # neighbours share a byte",
+        "digits: {half: 2, lane: 16}\nplanes: [{field: qs, bits: 4, strides: {half: 4, lane: 8}}]",
+    ),
+    Explanation(
+        "F041",
+        "a field of the wrong type",
+        "Planes read fields of type u8, or whole values of type i8; 'values', 'scale' and 'minimum' are floats.",
+        "decode: {quants: ..., scale: q}  # q is of type i8",
+        "decode: {quants: ..., scale: d}  # d is of type f16",
     ),
 )

@@ -37,9 +37,9 @@ CODES: tuple[Explanation, ...] = (
     Explanation(
         "N030",
         "a name that leads nowhere",
-        "A kernel names a format, a knob, an instruction set or a micro-kernel that no spec declares.",
-        "formats: [q8]",
-        "formats: [q8_0]",
+        "A kernel names a knob, an instruction set or a micro-kernel that no spec declares.",
+        "knobs: [window.tokens]",
+        "knobs: [window.max_tokens]",
     ),
     Explanation(
         "N031",
@@ -47,13 +47,6 @@ CODES: tuple[Explanation, ...] = (
         "Instances are compiled for every value up to the one of 'tokens', so it must be a knob that affects compile.",
         "tokens: pool.threads",
         "tokens: window.max_tokens",
-    ),
-    Explanation(
-        "N032",
-        "a format without a variant",
-        "Tables of micro-kernels are indexed by format, so each micro-kernel is built for every format.",
-        "variants: {formats: [f32], ...}  # formats/ also has bf16",
-        "variants: {formats: [f32, bf16], ...}",
     ),
     Explanation(
         "N033",

@@ -53,16 +53,15 @@ class PhaseEdge(Edge):
 class PruneEdge(Edge):
     """Variants that are left out where another level of the target serves for them."""
 
-    formats: Annotated[list[Name], Key(min_length=1, description="Formats that are left out.")]
+    activation: Annotated[Activation, _LAX, Key(description="Formats that take inputs in this form are left out.")]
     isa: Annotated[Name, Key(description="The instruction set that they are left out of.")]
     covered_by: Annotated[Name, Key(description="The instruction set whose kernels serve, where the target has it.")]
     reason: Annotated[Words, Key(description="Why.")]
 
 
 class VariantsEdge(Edge):
-    """Instances of a micro-kernel: formats x tokens x levels of the target."""
+    """Instances of a micro-kernel: all formats x tokens x levels of the target."""
 
-    formats: Annotated[list[Name], Key(min_length=1, description="Formats to build for.")]
     tokens: Annotated[Text, Key(description="Compile-time knob with the largest number of tokens.")]
     prune: Annotated[list[PruneEdge], Key(default_factory=list, description="Variants that are left out.")]
 
@@ -71,9 +70,7 @@ class ToleranceEdge(Edge):
     """Largest error against the reference."""
 
     activation: Annotated[Activation, _LAX, Key(description="The activation form that it holds for.")]
-    bound: Annotated[
-        float, Key(ge=0, lt=1, description="Share of the sum over 32-wide blocks of sum |weight| * max |input|.")
-    ]
+    bound: Annotated[float, Key(ge=0, lt=1, description="Share of the sum over blocks of sum |weight| * max |input|.")]
 
 
 class KernelEdge(Edge):
@@ -123,8 +120,8 @@ def _check_prune(edge: KernelEdge, document: Document, sink: Sink) -> None:
 
 
 def _variants(edge: VariantsEdge) -> Variants:
-    prune = tuple(Pruning(tuple(item.formats), item.isa, item.covered_by, item.reason) for item in edge.prune)
-    return Variants(tuple(edge.formats), edge.tokens, prune)
+    prune = tuple(Pruning(item.activation, item.isa, item.covered_by, item.reason) for item in edge.prune)
+    return Variants(edge.tokens, prune)
 
 
 def _convert(edge: KernelEdge, document: Document, sink: Sink) -> tuple[Kernel, ...]:

@@ -1,4 +1,4 @@
-"""What kernels can get wrong beyond one file: names of other specs that lead nowhere, formats without a kernel."""
+"""What kernels can get wrong beyond one file: names of other specs that lead nowhere."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from strata_gen.model.specset import SpecSet
 class _Checker:
     def __init__(self, specs: SpecSet, sink: Sink) -> None:
         self.specs, self.sink = specs, sink
-        self.formats = [spec.name for spec in specs.formats]
         self.knobs = {knob.name: knob for knob in specs.knobs}
         self.levels = {level.isa for target in specs.targets for level in target.levels}
 
@@ -28,30 +27,18 @@ class _Checker:
         variants = kernel.variants
         if variants is None:
             return
-        for name in variants.formats:
-            self.known(kernel, "format", name, self.formats)
         is_known = self.known(kernel, "knob", variants.tokens, self.knobs)
         if is_known and self.knobs[variants.tokens].affects is not Affects.COMPILE:
             note = Note("the knob", self.knobs[variants.tokens].span)
             message = f"kernel '{kernel.name}' is built per value of '{variants.tokens}', which is no compile-time knob"
             self.sink.error("N031", message, kernel.span, notes=(note,))
         for pruning in variants.prune:
-            for name in pruning.formats:
-                self.known(kernel, "format", name, variants.formats)
             for isa in (pruning.isa, pruning.covered_by):
                 self.known(kernel, "instruction set", isa, self.levels)
 
-    def check_coverage(self) -> None:
-        """Every format must have every micro-kernel: tables are indexed by format."""
-        for kernel in self.specs.kernels:
-            for spec in self.specs.formats:
-                if kernel.variants is not None and spec.name not in kernel.variants.formats:
-                    message = f"kernel '{kernel.name}' has no variant for format '{spec.name}'"
-                    self.sink.error("N032", message, kernel.span, notes=(Note("the format", spec.span),))
-
 
 def check_kernels(specs: SpecSet, sink: Sink) -> None:
-    """Report names that lead nowhere, repeated names, and formats that a micro-kernel leaves out."""
+    """Report names that lead nowhere and repeated names."""
     checker = _Checker(specs, sink)
     seen: dict[str, Kernel] = {}
     micro = [kernel.name for kernel in specs.kernels if kernel.variants is not None]
@@ -65,4 +52,3 @@ def check_kernels(specs: SpecSet, sink: Sink) -> None:
         for used in kernel.uses:
             checker.known(kernel, "micro-kernel", used, micro)
         checker.check_variants(kernel)
-    checker.check_coverage()

@@ -2,41 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
 from strata_gen.diagnostics import Span
-
-
-class FieldType(StrEnum):
-    """Type of the values in a field. All are little-endian."""
-
-    F32 = "f32"
-    F16 = "f16"
-    BF16 = "bf16"
-    I8 = "i8"
-    U8 = "u8"
-
-    @property
-    def bytes(self) -> int:
-        """Bytes of one value."""
-        return _FIELD_BYTES[self]
-
-    @property
-    def largest_integer(self) -> int | None:
-        """Largest value of an integer type; None for a float type."""
-        return _LARGEST_INTEGERS.get(self)
-
-
-_FIELD_BYTES: Mapping[FieldType, int] = {
-    FieldType.F32: 4,
-    FieldType.F16: 2,
-    FieldType.BF16: 2,
-    FieldType.I8: 1,
-    FieldType.U8: 1,
-}
-_LARGEST_INTEGERS: Mapping[FieldType, int] = {FieldType.I8: 127, FieldType.U8: 255}
+from strata_gen.model.fields import Field
+from strata_gen.model.integers import Integers
 
 
 class Activation(StrEnum):
@@ -44,10 +15,12 @@ class Activation(StrEnum):
 
     FLOAT = "float"  # float32 as it is
     INT8 = "int8"  # blocks of 32 signed bytes with one float scale
+    INT8_256 = "int8_256"  # blocks of 256 signed bytes with one float scale, and their sums
 
-
-ACTIVATION_BLOCK = 32
-"""Values in one block of an int8 activation."""
+    @property
+    def block(self) -> int:
+        """Values that share one scale."""
+        return {Activation.FLOAT: 1, Activation.INT8: 32, Activation.INT8_256: 256}[self]
 
 
 class EncodeRule(StrEnum):
@@ -55,35 +28,38 @@ class EncodeRule(StrEnum):
 
     CAST = "cast"  # each value converted to the field's type
     ABSMAX = "absmax"  # scale = largest magnitude / levels, values rounded half away from zero
-
-
-@dataclass(frozen=True, slots=True)
-class Field:
-    """`count` values of `type` from byte `offset` of the block on."""
-
-    name: str
-    type: FieldType
-    offset: int
-    count: int
-    help: str
-
-    @property
-    def end(self) -> int:
-        """First byte after the field."""
-        return self.offset + self.count * self.type.bytes
+    PEAK = "peak"  # scale = value of largest magnitude / -levels, which so becomes the smallest integer
 
 
 @dataclass(frozen=True, slots=True)
 class Decode:
-    """value[i] = quant[i], times the block's scale when there is one; in float32."""
+    """value[i] = scale * scales[s] * quants[i] - minimum * minimums[s], in float32, in this order.
 
-    quant: Field
+    s is the part of the block that i lies in. What is None is left out; plain floats are in `values` instead.
+    """
+
+    values: Field | None
+    quants: Integers | None
     scale: Field | None
+    scales: Integers | None
+    minimum: Field | None
+    minimums: Integers | None
+
+    @property
+    def integers(self) -> tuple[tuple[str, Integers], ...]:
+        """The packed integers by the key that they have in the spec."""
+        found = (("quants", self.quants), ("scales", self.scales), ("minimums", self.minimums))
+        return tuple((key, integers) for key, integers in found if integers is not None)
+
+    @property
+    def factors(self) -> tuple[Field, ...]:
+        """The fields that multiply."""
+        return tuple(field for field in (self.scale, self.minimum) if field is not None)
 
 
 @dataclass(frozen=True, slots=True)
 class Encode:
-    """The rule, and for `absmax` the number that the largest magnitude becomes."""
+    """The rule, and for scaled formats the number that the largest magnitude becomes."""
 
     rule: EncodeRule
     levels: int | None
@@ -91,7 +67,10 @@ class Encode:
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """One weight format. `safetensors` and `gguf` name the same bits in those files; None where they have none."""
+    """One weight format. `safetensors` and `gguf` name the same bits in those files; None where they have none.
+
+    `encode` is None for formats that this project only reads.
+    """
 
     name: str
     title: str
@@ -101,7 +80,7 @@ class Format:
     fields: tuple[Field, ...]
     decode: Decode
     activation: Activation
-    encode: Encode
+    encode: Encode | None
     safetensors: str | None
     gguf: str | None
     span: Span
@@ -110,6 +89,11 @@ class Format:
     def type_name(self) -> str:
         """Name of the C++ traits, e.g. `Q8_0`."""
         return self.name.capitalize()
+
+    @property
+    def part(self) -> int:
+        """Values that share one scale."""
+        return self.elements // self.decode.scales.count if self.decode.scales else self.elements
 
     @property
     def bits_per_value(self) -> float:

@@ -56,9 +56,12 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class Pruning:
-    """Variants that are not built where the target also has the level `covered_by`, whose kernels serve instead."""
+    """Variants that are not built where the target also has the level `covered_by`, whose kernels serve instead.
 
-    formats: tuple[str, ...]
+    It concerns the formats that take inputs in the form `activation`.
+    """
+
+    activation: Activation
     isa: str
     covered_by: str
     reason: str
@@ -66,24 +69,29 @@ class Pruning:
 
 @dataclass(frozen=True, slots=True)
 class Variants:
-    """Instances of a micro-kernel: formats x 1..tokens x levels of the target. `tokens` names a compile-time knob."""
+    """Instances of a micro-kernel: all formats x 1..tokens x levels of the target.
 
-    formats: tuple[str, ...]
+    `tokens` names a compile-time knob.
+    """
+
     tokens: str
     prune: tuple[Pruning, ...]
 
-    def serving_level(self, spec_format: str, level: CpuLevel, target: Target) -> str:
-        """Return the `isa` of the level whose instance serves `spec_format` on `level`: its own unless pruned."""
+    def serving_level(self, activation: Activation, level: CpuLevel, target: Target) -> str:
+        """Return the `isa` of the level whose instances serve formats of `activation` on `level`."""
         present = {other.isa for other in target.levels}
         for pruning in self.prune:
-            if pruning.isa == level.isa and spec_format in pruning.formats and pruning.covered_by in present:
+            if pruning.isa == level.isa and pruning.activation is activation and pruning.covered_by in present:
                 return pruning.covered_by
         return level.isa
 
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """Largest error, as a share of the sum over 32-wide blocks of (sum of |weight|) * (largest |input|)."""
+    """Largest error, as a share of the sum over the blocks of `activation` of (sum of |weight|) * (largest |input|).
+
+    Blocks of 32 for float inputs.
+    """
 
     activation: Activation
     bound: float

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from strata_gen.model.format import Encode, EncodeRule, Field, Format
+from strata_gen.model.fields import Field
+from strata_gen.model.format import Decode, Encode, EncodeRule, Format
+from strata_gen.model.integers import Integers, Plane
 from strata_gen.model.specset import SpecSet
 
 PAGE_TEMPLATE = "formats.md.j2"
@@ -22,7 +25,7 @@ class FieldRow:
 
 @dataclass(frozen=True, slots=True)
 class FormatPage:
-    """One format in the reference page."""
+    """One format in the reference page; `integers` say line by line where the packed numbers are."""
 
     name: str
     title: str
@@ -33,6 +36,7 @@ class FormatPage:
     safetensors: str
     gguf: str
     fields: tuple[FieldRow, ...]
+    integers: tuple[str, ...]
     decode: str
     encode: str
 
@@ -50,13 +54,60 @@ def _field_row(field: Field) -> FieldRow:
 
 
 def _decode_text(spec: Format) -> str:
-    quant = f"{spec.decode.quant.name}[i]" if spec.elements > 1 else spec.decode.quant.name
-    return quant if spec.decode.scale is None else f"{quant} * {spec.decode.scale.name}"
+    decode = spec.decode
+    if decode.values is not None:
+        return f"{decode.values.name}[i]" if spec.elements > 1 else decode.values.name
+    text = "quants[i]"
+    part = f"[i / {spec.part}]"
+    if decode.scale is not None:
+        text = f"{decode.scale.name} * " + (f"scales{part} * " if decode.scales is not None else "") + text
+    if decode.minimum is not None:
+        text += f" - {decode.minimum.name} * minimums{part}"
+    return text
 
 
-def _encode_text(encode: Encode) -> str:
+def _plane(integers: Integers, plane: Plane) -> str:
+    terms = [str(plane.start)] if plane.start else []
+    for digit, stride in zip(integers.digits, plane.strides, strict=True):
+        if stride:
+            terms.append(digit.name if stride == 1 else f"{stride} {digit.name}")
+    bits = "bit" if plane.bits == 1 else f"{plane.bits} bits"
+    text = f"{bits} of `{plane.field.name}` from bit {' + '.join(terms) or 0}"
+    where = [
+        f"{digit.name} = {wanted}"
+        for digit, wanted in zip(integers.digits, plane.when, strict=True)
+        if wanted is not None
+    ]
+    if plane.to:
+        text += f", as bit {plane.to}" if plane.bits == 1 else f", as bits {plane.to} and up"
+    return text + (f", where {' and '.join(where)}" if where else "")
+
+
+def _integers(decode: Decode) -> Iterator[str]:
+    for key, integers in decode.integers:
+        digits = ", ".join(f"{digit.name} {digit.count}" for digit in integers.digits)
+        text = f"`{key}` (index in digits {digits}): {'; '.join(_plane(integers, plane) for plane in integers.planes)}"
+        if integers.table:
+            text += f"; looked up in {', '.join(map(str, integers.table))}"
+        if integers.grid is not None:
+            count, corner = len(integers.grid.entries), integers.digits[-1].name
+            text += f"; the point of a grid of {count}, of which {corner} picks a value"
+        if integers.times != 1:
+            text += f"; times {integers.times}"
+        if integers.offset:
+            text += f"; {'plus' if integers.offset > 0 else 'minus'} {abs(integers.offset)}"
+        if integers.signs is not None:
+            text += f"; negated by the {_plane(integers, integers.signs)}"
+        yield text
+
+
+def _encode_text(encode: Encode | None) -> str:
+    if encode is None:
+        return "not by this project, which only reads it"
     if encode.rule is EncodeRule.CAST:
         return "converted, ties to even"
+    if encode.rule is EncodeRule.PEAK:
+        return f"scale = value of largest magnitude / -{encode.levels}, values divided by it and rounded half up"
     return f"scale = largest magnitude / {encode.levels}, values divided by it and rounded half away from zero"
 
 
@@ -69,11 +120,12 @@ def page_view(specs: SpecSet) -> FormatsPage:
                 title=spec.title,
                 help=spec.help,
                 block=f"{spec.elements} value{'s' if spec.elements > 1 else ''}, {spec.bytes} bytes",
-                bits=f"{spec.bits_per_value:g}",
+                bits=f"{spec.bits_per_value:.4g}",
                 activation=str(spec.activation),
                 safetensors=spec.safetensors or "-",
                 gguf=spec.gguf or "-",
                 fields=tuple(map(_field_row, spec.fields)),
+                integers=tuple(_integers(spec.decode)),
                 decode=_decode_text(spec),
                 encode=_encode_text(spec.encode),
             )

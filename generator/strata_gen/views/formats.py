@@ -1,130 +1,162 @@
-"""Views of the weight formats: C++ traits and table, Python table."""
+"""Views of the weight formats: one C++ header each, the C++ table, the Python table."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from strata_gen.emitter import Emitter
-from strata_gen.model.format import Field, Format
+from strata_gen.model.fields import Field
+from strata_gen.model.format import Activation, Format
+from strata_gen.model.integers import Grid, Integers
 from strata_gen.resolve import Plan
+from strata_gen.views.format_python import FormatsModule, python_format
+from strata_gen.views.format_scalar import CppIntegers, cpp_integers, cpp_store, grid_name
+from strata_gen.views.format_vectors import CppVectors, cpp_vectors
+
+ACTIVATIONS = {Activation.FLOAT: "kFloat", Activation.INT8: "kInt8", Activation.INT8_256: "kInt8x256"}
 
 
 @dataclass(frozen=True, slots=True)
 class CppFormat:
-    """One format in C++: `constants` are member declarations, `decode` an expression in `block` and `i`."""
+    """One format in C++.
+
+    `quant`, `scale` and `minimum` are functions of `block` and `i`; None where a format has none. `constants` and
+    `store` (the statements that write number `i`; none without an encoder that needs them) are lines.
+    """
 
     name: str
     type: str
     help: str
     elements: int
     bytes: int
+    part: int
     activation: str
     constants: tuple[str, ...]
-    decode: str
+    table: str
+    grid: str
+    quant: CppIntegers | None
+    scale: CppIntegers | None
+    minimum: CppIntegers | None
+    scale_factor: str
+    minimum_factor: str
+    store: tuple[str, ...]
+    vectors: CppVectors | None
+
+
+@dataclass(frozen=True, slots=True)
+class FormatHeader:
+    """What `formats/<name>.hpp` declares."""
+
+    format: CppFormat
+
+
+@dataclass(frozen=True, slots=True)
+class TableRow:
+    """One format in the C++ table; `encode` is an expression."""
+
+    name: str
+    type: str
     encode: str
 
 
 @dataclass(frozen=True, slots=True)
-class FormatsHeader:
-    """What `formats.hpp` declares."""
+class CppGrid:
+    """One grid: four bytes per point, written as lines of hexadecimal numbers."""
 
-    formats: tuple[CppFormat, ...]
-    count: int
+    name: str
+    lines: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class FormatsSource:
     """What `formats.cpp` defines."""
 
-    formats: tuple[CppFormat, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class PythonFormat:
-    """One format in Python; every field is an expression."""
-
-    name: str
-    title: str
-    help: str
-    elements: int
-    bytes: int
-    quant: str
-    scale: str
-    activation: str
-    safetensors: str
-    gguf: str
-
-
-@dataclass(frozen=True, slots=True)
-class FormatsModule:
-    """What `formats.py` holds."""
-
-    formats: tuple[PythonFormat, ...]
+    formats: tuple[TableRow, ...]
+    grids: tuple[CppGrid, ...]
 
 
 def _tag(field: Field) -> str:
-    return f"field::{field.type.capitalize()}"
+    return "field::" + "".join(word.capitalize() for word in field.type.split("_"))
 
 
 def _constants(spec: Format) -> tuple[str, ...]:
-    quant, scale = spec.decode.quant, spec.decode.scale
-    lines = [f"using Quant = {_tag(quant)};", f"static constexpr std::size_t kQuant = {quant.offset};"]
-    if scale is not None:
-        lines += [f"using Scale = {_tag(scale)};", f"static constexpr std::size_t kScale = {scale.offset};"]
-    if spec.encode.levels is not None:
+    decode = spec.decode
+    lines = []
+    if decode.values is not None:
+        lines.append(f"using Value = {_tag(decode.values)};")
+    if decode.scale is not None:
+        lines.append(f"using Scale = {_tag(decode.scale)};")
+    if decode.minimum is not None:
+        lines.append(f"using Minimum = {_tag(decode.minimum)};")
+    if spec.encode is not None and spec.encode.levels is not None:
         lines.append(f"static constexpr float kLevels = {spec.encode.levels}.0f;")
     return tuple(lines)
 
 
-def _decode(spec: Format) -> str:
-    quant = "field::load<Quant>(block + kQuant, i)"
-    return quant if spec.decode.scale is None else f"{quant} * field::load<Scale>(block + kScale, 0)"
+def _factor(field: Field | None) -> str:
+    return "" if field is None else f"field::load<{_tag(field)}>(block + {field.offset}, 0)"
 
 
 def _cpp(spec: Format) -> CppFormat:
+    decode = spec.decode
+
+    def function(integers: Integers | None) -> CppIntegers | None:
+        return cpp_integers(spec, integers) if integers is not None else None
+
+    vectors = cpp_vectors(spec)
+    stores = spec.encode is not None and decode.quants is not None
     return CppFormat(
         name=spec.name,
         type=spec.type_name,
         help=spec.help,
         elements=spec.elements,
         bytes=spec.bytes,
-        activation=f"k{spec.activation.capitalize()}",
-        constants=_constants(spec),
-        decode=_decode(spec),
-        encode=f"encode_{spec.encode.rule}",
+        part=spec.part,
+        activation=ACTIVATIONS[spec.activation],
+        constants=(*_constants(spec), *(vectors.constants if vectors is not None else ())),
+        table=", ".join(map(str, decode.quants.table)) if decode.quants is not None else "",
+        grid=grid_name(spec) if decode.quants is not None and decode.quants.grid is not None else "",
+        quant=function(decode.quants),
+        scale=function(decode.scales),
+        minimum=function(decode.minimums),
+        scale_factor=_factor(decode.scale),
+        minimum_factor=_factor(decode.minimum),
+        store=cpp_store(decode.quants) if stores and decode.quants is not None else (),
+        vectors=vectors,
     )
 
 
-def _python_field(field: Field | None) -> str:
-    return "None" if field is None else f"Field({str(field.type)!r}, {field.offset}, {field.count})"
+def _cpp_grid(spec: Format, grid: Grid) -> CppGrid:
+    numbers = []
+    for entry in range(len(grid.entries)):
+        packed = sum((grid.value(entry, corner) & 0xFF) << (8 * corner) for corner in range(grid.corners))
+        numbers.append(f"0x{packed:08x}")
+    rows = [numbers[first : first + 8] for first in range(0, len(numbers), 8)]
+    return CppGrid(grid_name(spec), tuple(", ".join(row) + "," for row in rows))
 
 
-def _python(spec: Format) -> PythonFormat:
-    return PythonFormat(
-        name=repr(spec.name),
-        title=repr(spec.title),
-        help=repr(spec.help),
-        elements=spec.elements,
-        bytes=spec.bytes,
-        quant=_python_field(spec.decode.quant),
-        scale=_python_field(spec.decode.scale),
-        activation=repr(str(spec.activation)),
-        safetensors=repr(spec.safetensors),
-        gguf=repr(spec.gguf),
+def _headers(plan: Plan) -> tuple[tuple[str, FormatHeader], ...]:
+    return tuple(
+        (f"include/strata/gen/formats/{spec.name}.hpp", FormatHeader(_cpp(spec))) for spec in plan.specs.formats
     )
 
 
-def _header(plan: Plan) -> tuple[tuple[str, FormatsHeader], ...]:
-    formats = tuple(map(_cpp, plan.specs.formats))
-    return (("include/strata/gen/formats.hpp", FormatsHeader(formats, len(formats))),)
+def _row(spec: Format) -> TableRow:
+    encode = f"encode_{spec.encode.rule}<{spec.type_name}>" if spec.encode is not None else "nullptr"
+    return TableRow(spec.name, spec.type_name, encode)
 
 
 def _source(plan: Plan) -> tuple[tuple[str, FormatsSource], ...]:
-    return (("src/gen/formats.cpp", FormatsSource(tuple(map(_cpp, plan.specs.formats)))),)
+    grids = tuple(
+        _cpp_grid(spec, spec.decode.quants.grid)
+        for spec in plan.specs.formats
+        if spec.decode.quants is not None and spec.decode.quants.grid is not None
+    )
+    return (("src/gen/formats.cpp", FormatsSource(tuple(map(_row, plan.specs.formats)), grids)),)
 
 
 def _module(plan: Plan) -> tuple[tuple[str, FormatsModule], ...]:
-    return (("python/formats.py", FormatsModule(tuple(map(_python, plan.specs.formats)))),)
+    return (("python/formats.py", FormatsModule(tuple(map(python_format, plan.specs.formats)))),)
 
 
 def _sources(plan: Plan) -> tuple[str, ...]:
@@ -132,7 +164,7 @@ def _sources(plan: Plan) -> tuple[str, ...]:
 
 
 EMITTERS = (
-    Emitter("formats.hpp.j2", _header, _sources),
+    Emitter("format.hpp.j2", _headers, _sources),
     Emitter("formats.cpp.j2", _source, _sources),
     Emitter("formats.py.j2", _module, _sources),
 )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from strata_gen.model.kernel import Kernel
+from strata_gen.model.format import Activation
+from strata_gen.model.kernel import Kernel, Tolerance
 from strata_gen.model.specset import SpecSet
 from strata_gen.model.target import Backend
 
@@ -62,6 +63,10 @@ def _code(words: Iterable[str]) -> str:
     return ", ".join(f"`{word}`" for word in words)
 
 
+def _block(tolerance: Tolerance) -> int:
+    return max(tolerance.activation.block, Activation.INT8.block)
+
+
 def _facts(kernel: Kernel) -> Iterator[str]:
     yield f"Body: `{kernel.body}`"
     if kernel.uses:
@@ -71,15 +76,16 @@ def _facts(kernel: Kernel) -> Iterator[str]:
         bound = (
             "the same bits"
             if tolerance.bound == 0
-            else f"within {tolerance.bound:g} of the sum over 32-wide blocks of sum |weight| times max |input|"
+            else f"within {tolerance.bound:g} of the sum over {_block(tolerance)}-wide blocks of sum |weight| times "
+            "max |input|"
         )
         yield f"Tolerance, {tolerance.activation} activations: {bound}"
     if kernel.variants:
-        yield f"Variants: formats {_code(kernel.variants.formats)}; 1 to `{kernel.variants.tokens}` tokens; every level"
+        yield f"Variants: every format; 1 to `{kernel.variants.tokens}` tokens; every level"
         for pruning in kernel.variants.prune:
             yield (
-                f"Not built: {_code(pruning.formats)} for `{pruning.isa}` where `{pruning.covered_by}` is built: "
-                f"{pruning.reason}"
+                f"Not built: formats of {pruning.activation} activations for `{pruning.isa}` where "
+                f"`{pruning.covered_by}` is built: {pruning.reason}"
             )
     if kernel.knobs:
         yield f"Knobs: {_code(kernel.knobs)}"

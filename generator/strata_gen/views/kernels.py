@@ -14,13 +14,17 @@ from strata_gen.resolve import Plan
 
 @dataclass(frozen=True, slots=True)
 class InstancesView:
-    """The instances of one micro-kernel for one format and one level: one per number of tokens."""
+    """The instances of one micro-kernel for one format and one level: one per number of tokens.
+
+    `type` is the C++ type of the format.
+    """
 
     kernel: str
     body: str
     isa: str
     symbol: str
     format: str
+    type: str
     token_counts: tuple[int, ...]
 
 
@@ -74,20 +78,21 @@ def _instances(plan: Plan) -> tuple[tuple[str, InstancesView], ...]:
                 body=kernel.body,
                 isa=level.isa,
                 symbol=_symbol(kernel, spec),
-                format=spec.type_name,
+                format=spec.name,
+                type=spec.type_name,
                 token_counts=tuple(range(1, _most_tokens(plan, variants) + 1)),
             ),
         )
         for kernel, variants in _micro_kernels(plan)
         for level in plan.target.levels
         for spec in plan.specs.formats
-        if variants.serving_level(spec.name, level, plan.target) == level.isa
+        if variants.serving_level(spec.activation, level, plan.target) == level.isa
     )
 
 
 def _level(plan: Plan, level: CpuLevel) -> LevelView:
     names = (
-        InstanceName(variants.serving_level(spec.name, level, plan.target), _symbol(kernel, spec))
+        InstanceName(variants.serving_level(spec.activation, level, plan.target), _symbol(kernel, spec))
         for kernel, variants in _micro_kernels(plan)
         for spec in plan.specs.formats
     )

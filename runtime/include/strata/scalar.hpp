@@ -51,7 +51,12 @@ STRATA_INLINE std::uint16_t float_to_bf16(float value) {
   return static_cast<std::uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
 }
 
-// One tag per field type that a format spec may name: its stored type, and conversion from and to float.
+// 2^(exponent - 128): exact, subnormal for the two smallest.
+STRATA_INLINE float e8m0_half_to_float(std::uint8_t exponent) {
+  return bit_cast<float>(exponent < 2 ? 0x00200000u << exponent : (exponent - 1u) << 23);
+}
+
+// One tag per float type that a field of a format spec may have: its stored type, and conversion from and to float.
 namespace field {
 
 struct F32 {
@@ -72,16 +77,9 @@ struct Bf16 {
   STRATA_INLINE static Stored encode(float value) { return float_to_bf16(value); }
 };
 
-struct I8 {
-  using Stored = std::int8_t;
-  STRATA_INLINE static float decode(Stored stored) { return static_cast<float>(stored); }
-  STRATA_INLINE static Stored encode(float value) { return static_cast<Stored>(value); }
-};
-
-struct U8 {
+struct E8m0Half {
   using Stored = std::uint8_t;
-  STRATA_INLINE static float decode(Stored stored) { return static_cast<float>(stored); }
-  STRATA_INLINE static Stored encode(float value) { return static_cast<Stored>(value); }
+  STRATA_INLINE static float decode(Stored stored) { return e8m0_half_to_float(stored); }
 };
 
 // Fields are packed without padding, so they are copied, never pointed to.
@@ -96,6 +94,16 @@ template <class Type>
 STRATA_INLINE void store(std::byte* at, std::size_t index, float value) {
   const typename Type::Stored stored = Type::encode(value);
   __builtin_memcpy(at + index * sizeof stored, &stored, sizeof stored);
+}
+
+// `count` bits from bit `first` on, all in one byte; bit 0 is the lowest of the first byte.
+STRATA_INLINE unsigned bits(const std::byte* at, std::size_t first, unsigned count) {
+  return static_cast<unsigned>(at[first / 8]) >> (first % 8) & ((1u << count) - 1u);
+}
+
+// Writes the lowest `count` bits of `value` over zeros.
+STRATA_INLINE void store_bits(std::byte* at, std::size_t first, unsigned count, unsigned value) {
+  at[first / 8] |= static_cast<std::byte>((value & ((1u << count) - 1u)) << (first % 8));
 }
 
 }  // namespace field

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "strata/gen/formats.hpp"
+#include "strata/formats.hpp"
 
 namespace strata {
 
@@ -15,8 +15,9 @@ std::size_t row_bytes(const formats::Info& format, std::size_t columns);
 // The format `name`. Throws std::invalid_argument listing the known ones.
 const formats::Info& format_named(std::string_view name);
 
-// Encodes `rows` x `columns` floats by the format's rule. Throws std::invalid_argument naming the first block that
-// cannot be stored (for a scaled format: one with an infinity, a NaN, or a scale beyond its field).
+// Encodes `rows` x `columns` floats by the format's rule. Throws std::invalid_argument for a format without one, and
+// naming the first block that cannot be stored (for a scaled format: one with an infinity, a NaN, or a scale beyond its
+// field).
 void quantize(const formats::Info& format, std::size_t rows, std::size_t columns, const float* x, std::byte* out);
 
 // Decodes blocks with the scalar decoder that the format's spec describes.

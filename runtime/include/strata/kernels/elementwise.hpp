@@ -36,11 +36,11 @@ void silu_multiply(float* gate, const float* up, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) gate[i] = gate[i] / (1.0f + exp_clamped(-gate[i])) * up[i];
 }
 
-// Quantises `blocks` blocks of one vector from block `first` on; see `quantize_int8_block`.
-template <class Isa>
-void quantize_int8(const float* x, std::size_t first, std::size_t blocks, std::size_t columns, std::byte* row) {
+// Quantises `blocks` blocks of one vector from block `first` on into `row`, a `Row` of `columns` values.
+template <class Isa, class Row>
+void quantize(const float* x, std::size_t first, std::size_t blocks, std::size_t columns, std::byte* row) {
   for (std::size_t block = first; block < first + blocks; ++block) {
-    quantize_int8_block(x + (block - first) * Int8Row::kBlock, block, columns, row);
+    Row::quantize_block(x + (block - first) * Row::kBlock, block, columns, row);
   }
 }
 

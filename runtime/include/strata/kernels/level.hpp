@@ -1,33 +1,26 @@
 // The kernels of one instruction set as a table of plain addresses: reading it runs none of them.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <span>
 #include <string_view>
 
 #include "strata/cpu_features.hpp"
-#include "strata/gen/formats.hpp"
-#include "strata/gen/knobs.hpp"
-#include "strata/kernels/rows_dot.hpp"
+#include "strata/kernels/format_kernels.hpp"
 
 namespace strata {
 
-// Most tokens that one call of a micro-kernel takes.
-inline constexpr std::size_t kMaxTokens = static_cast<std::size_t>(window_max_tokens);
-
-// Kernels of one format: `rows_dot[n - 1]` takes n tokens.
-struct FormatKernels {
-  std::array<RowsDot, kMaxTokens> rows_dot;
-};
+// Quantises blocks of one input vector from block `first` on.
+using Quantize = void (*)(const float* x, std::size_t first, std::size_t blocks, std::size_t columns, std::byte* row);
 
 struct LevelKernels {
   const char* name;
   const char* isa;
   CpuFeatures needs;
   void (*silu_multiply)(float* gate, const float* up, std::size_t count);
-  void (*quantize_int8)(const float* x, std::size_t first, std::size_t blocks, std::size_t columns, std::byte* row);
-  std::array<const FormatKernels*, formats::kCount> formats;  // indexed by formats::Info::id
+  Quantize quantize_int8;
+  Quantize quantize_int8x256;
+  const FormatKernels* const* formats;  // indexed by formats::Info::id
 };
 
 // Levels in the library, weakest first.

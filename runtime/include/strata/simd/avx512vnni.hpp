@@ -1,89 +1,106 @@
-// AVX-512 with dot products of bytes (VNNI): two blocks of 32 per instruction.
+// AVX-512 with dot products that add up (VNNI), and with lookups of bytes in two registers (VBMI).
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
 #include "strata/activation.hpp"
+#include "strata/grid.hpp"
 #include "strata/inline.hpp"
 #include "strata/simd/avx512.hpp"
 
 namespace strata::simd {
 
-struct avx512vnni {
+struct avx512vnni : avx512 {
   static constexpr const char* kName = "avx512vnni";
-  static constexpr std::size_t kLanes = avx512::kLanes;
-  static constexpr std::size_t kRegisters = avx512::kRegisters;
 
-  using Float = __m512;
-
-  STRATA_INLINE static Float zero() { return avx512::zero(); }
-  STRATA_INLINE static Float load(const float* at) { return avx512::load(at); }
-  STRATA_INLINE static Float load_bf16(const std::byte* at) { return avx512::load_bf16(at); }
-  STRATA_INLINE static Float multiply_add(Float a, Float b, Float c) { return avx512::multiply_add(a, b, c); }
-  STRATA_INLINE static float sum(Float v) { return avx512::sum(v); }
-
-  // Blocks of 32 signed bytes with one scale each, `kStep` of them per vector; an odd last block comes alone, with
-  // zeros in the upper half.
-  static constexpr std::size_t kStep = 2;
-
-  struct Weights {
-    __m512i value;  // plus 128: the instruction's first operand is unsigned
-    __m512 scale;
+  // Plus 128: the instruction's first operand is unsigned.
+  struct SignedWeights {
+    __m512i value;
   };
 
-  template <class Format>
-  STRATA_INLINE static Weights load_weights(const std::byte* block) {
-    const std::byte* second = block + Format::kBytes;
-    const __m512i values = _mm512_inserti64x4(_mm512_castsi256_si512(load_half(block + Format::kQuant)),
-                                              load_half(second + Format::kQuant), 1);
-    return {offset(values), load_scales(block + Format::kScale, second + Format::kScale, typename Format::Scale{})};
+  struct Input {
+    __m512i values;
+    __m512i start;
+  };
+
+  STRATA_INLINE static SignedWeights signed_weights(Bytes v) {
+    return {_mm512_xor_si512(v, _mm512_set1_epi8(static_cast<char>(0x80)))};
   }
 
-  template <class Format>
-  STRATA_INLINE static Weights load_last_weights(const std::byte* block) {
-    return {offset(_mm512_zextsi256_si512(load_half(block + Format::kQuant))),
-            load_scales(block + Format::kScale, nullptr, typename Format::Scale{})};
+  STRATA_INLINE static Input input(const Int8Row& x, std::size_t block) {
+    return {input_bytes(x.values + block * Int8Row::kBlock),
+            _mm512_broadcast_i64x4(load256(x.correction + block * (Int8Row::kBlock / 4)))};
   }
 
-  STRATA_INLINE static Float dot_add(const Weights& w, const Int8Row& x, std::size_t block, Float acc) {
-    const __m512i q = _mm512_loadu_si512(x.values + block * Int8Row::kBlock);
-    const __m512i start = _mm512_loadu_si512(x.correction + block * (Int8Row::kBlock / 4));
-    const __m512 scale =
-        _mm512_mask_broadcastss_ps(_mm512_set1_ps(x.scales[block]), kUpper, _mm_load_ss(x.scales + block + 1));
-    return scaled(_mm512_dpbusd_epi32(start, w.value, q), _mm512_mul_ps(w.scale, scale), acc);
+  STRATA_INLINE static Ints dot(const SignedWeights& w, const Input& x) {
+    return _mm512_dpbusd_epi32(x.start, w.value, x.values);
   }
 
-  STRATA_INLINE static Float dot_add_last(const Weights& w, const Int8Row& x, std::size_t block, Float acc) {
-    const __m512i q =
-        _mm512_zextsi256_si512(load_half(reinterpret_cast<const std::byte*>(x.values) + block * Int8Row::kBlock));
-    const __m512i start = _mm512_zextsi256_si512(
-        load_half(reinterpret_cast<const std::byte*>(x.correction + block * (Int8Row::kBlock / 4))));
-    return scaled(_mm512_dpbusd_epi32(start, w.value, q), _mm512_mul_ps(w.scale, _mm512_set1_ps(x.scales[block])), acc);
+  template <class Weights>
+  STRATA_INLINE static Ints dot_scaled(const Weights& w, __m512i x, Scales scales, Ints sums) {
+    return _mm512_dpwssd_epi32(sums, pairs(w, x), scales);
   }
 
- private:
-  static constexpr __mmask16 kUpper = 0xff00;
+  // The points of a grid, eight to a step. All points of a block are looked up before the first is used.
+  class GridPoints {
+   public:
+    STRATA_INLINE GridPoints(const Blocks& at, const Grid& grid, std::size_t low, std::size_t high) {
+      unroll<2>([&](auto half) STRATA_LAMBDA { look_up_half(at, grid, low, high, half); });
+    }
 
-  STRATA_INLINE static __m256i load_half(const std::byte* at) {
-    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at));
-  }
+    template <std::size_t Step>
+    STRATA_INLINE Bytes quants() const {
+      return steps_[Step];
+    }
 
-  STRATA_INLINE static __m512i offset(__m512i values) {
-    return _mm512_xor_si512(values, _mm512_set1_epi8(static_cast<char>(0x80)));
-  }
+   private:
+    // Points 32 half to 32 half + 31 of both rows. They are ordered so that interleaving their four values inside
+    // quarters of a register leaves each step's 32 values of both rows in one register.
+    STRATA_INLINE void look_up_half(const Blocks& at, const Grid& grid, std::size_t low, std::size_t high,
+                                    std::size_t half) {
+      const __m512i order = _mm512_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15);
+      const __m512i points = _mm512_permutexvar_epi32(order, load32(at, low + 32 * half));
+      const __mmask64 ninth = in_order(bits(at, high + 4 * half));
+      const __m512i first = look_up_pairs(grid.pairs[0], points, ninth);
+      const __m512i second = look_up_pairs(grid.pairs[1], points, ninth);
+      const __m512i a = pick<0, 4, 0>(first);
+      const __m512i b = pick<4, 4, 0>(first);
+      const __m512i c = pick<0, 4, 0>(second);
+      const __m512i d = pick<4, 4, 0>(second);
+      const __m512i ab_low = _mm512_unpacklo_epi8(a, b);
+      const __m512i ab_high = _mm512_unpackhi_epi8(a, b);
+      const __m512i cd_low = _mm512_unpacklo_epi8(c, d);
+      const __m512i cd_high = _mm512_unpackhi_epi8(c, d);
+      steps_[4 * half] = _mm512_unpacklo_epi16(ab_low, cd_low);
+      steps_[4 * half + 1] = _mm512_unpackhi_epi16(ab_low, cd_low);
+      steps_[4 * half + 2] = _mm512_unpacklo_epi16(ab_high, cd_high);
+      steps_[4 * half + 3] = _mm512_unpackhi_epi16(ab_high, cd_high);
+    }
 
-  STRATA_INLINE static Float scaled(__m512i sums, __m512 scale, Float acc) {
-    return _mm512_fmadd_ps(_mm512_cvtepi32_ps(sums), scale, acc);
-  }
+    // The bits of points in the order in which look_up_half has them: fours of a row, the even ones first.
+    STRATA_INLINE static __mmask64 in_order(std::uint64_t packed) {
+      const std::uint64_t even = _pext_u64(packed, 0x0f0f0f0f0f0f0f0fu);
+      const std::uint64_t odd = _pext_u64(packed, 0xf0f0f0f0f0f0f0f0u);
+      const std::uint64_t first = (even & 0xffffu) | (odd & 0xffffu) << 16;
+      const std::uint64_t second = even >> 16 | (odd >> 16) << 16;
+      return first | second << 32;
+    }
 
-  STRATA_INLINE static __m512 load_scales(const std::byte* first, const std::byte* second, field::F16) {
-    std::int16_t low;
-    std::int16_t high = 0;
-    __builtin_memcpy(&low, first, sizeof low);
-    if (second != nullptr) __builtin_memcpy(&high, second, sizeof high);
-    return _mm512_cvtph_ps(_mm256_mask_set1_epi16(_mm256_set1_epi16(low), kUpper, high));
-  }
+    // Looks up 64 bytes in a table of 512: in four parts of 128, which the two highest bits of an index choose from.
+    STRATA_INLINE static __m512i look_up_pairs(const std::uint8_t* table, __m512i points, __mmask64 ninth) {
+      const __mmask64 eighth = _mm512_movepi8_mask(points);
+      __m512i part[4];
+      unroll<4>([&](auto i) STRATA_LAMBDA {
+        part[i] = _mm512_permutex2var_epi8(_mm512_load_si512(table + 128 * i), points,
+                                           _mm512_load_si512(table + 128 * i + 64));
+      });
+      return _mm512_mask_blend_epi8(ninth, _mm512_mask_blend_epi8(eighth, part[0], part[1]),
+                                    _mm512_mask_blend_epi8(eighth, part[2], part[3]));
+    }
+
+    __m512i steps_[8];
+  };
 };
 
 }  // namespace strata::simd

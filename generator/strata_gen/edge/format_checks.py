@@ -1,0 +1,114 @@
+"""What a format as a whole can be wrong about: bits that nothing reads, encoders and kernels that cannot be made."""
+
+from __future__ import annotations
+
+from strata_gen.edge.findings import Findings
+from strata_gen.model.fields import Field, FieldType
+from strata_gen.model.format import Activation, Encode, EncodeRule, Format
+from strata_gen.model.integers import Integers
+from strata_gen.model.vectors import NoVectorCode, plan_vectors
+
+_SCALE_TYPES = (FieldType.F16, FieldType.E8M0_HALF)
+
+
+def _readings(spec: Format) -> dict[str, list[int]]:
+    """For every field of integers, how often each of its bits is read."""
+    counts = {field.name: [0] * (field.count * 8) for field in spec.fields if not field.type.is_float}
+    for _, integers in spec.decode.integers:
+        # The last digit of a grid picks inside a point and reads nothing new.
+        step = integers.grid.corners if integers.grid is not None else 1
+        for element in range(0, integers.count, step):
+            for plane, first in integers.bits_of(element):
+                for bit in range(first, first + plane.bits):
+                    counts[plane.field.name][bit] += 1
+        for element in range(integers.count if integers.signs is not None else 0):
+            assert integers.signs is not None
+            first_sign = integers.signs.bit(integers.digits_of(element))
+            assert first_sign is not None
+            counts[integers.signs.field.name][first_sign] += 1
+    return counts
+
+
+def check_bits(spec: Format, findings: Findings) -> None:
+    """Every field must be used, and every bit of a field of integers exactly once."""
+    counts = _readings(spec)
+    floats = {field.name for field in (*spec.decode.factors, spec.decode.values) if field is not None}
+    for index, field in enumerate(spec.fields):
+        used = any(counts[field.name]) if field.name in counts else field.name in floats
+        if not used:
+            findings.error("F026", f"field '{field.name}' is used by nothing", "fields", index, "name")
+            continue
+        wrong = [bit for bit, count in enumerate(counts.get(field.name, ())) if count != 1]
+        if wrong:
+            times = counts[field.name][wrong[0]]
+            message = f"bit {wrong[0] % 8} of byte {wrong[0] // 8} of field '{field.name}'"
+            said = "is read by no plane" if times == 0 else f"is read {times} times"
+            findings.error("F036", f"{message} {said}", "fields", index)
+
+
+def _is_scaled(spec: Format) -> bool:
+    """Whether a value is one scale times one integer that no lookup makes."""
+    decode = spec.decode
+    quants = decode.quants
+    if quants is None or decode.scale is None or decode.scales is not None or decode.minimum is not None:
+        return False
+    return not quants.table and quants.grid is None and quants.signs is None and quants.times == 1
+
+
+def check_encode(spec: Format, findings: Findings) -> None:
+    """The rule must fit what a block holds."""
+    if spec.encode is None:
+        return
+    rule, levels = spec.encode.rule, spec.encode.levels
+    if rule is EncodeRule.CAST:
+        if spec.decode.values is None:
+            findings.error("F027", "rule 'cast' is for formats of plain floats", "encode", "rule")
+        if levels is not None:
+            findings.error("F028", "rule 'cast' has no levels", "encode", "levels")
+    elif not _is_scaled(spec):
+        findings.error("F027", f"rule '{rule}' needs one scale and integers without a lookup", "encode", "rule")
+    elif levels is None:
+        findings.error("F028", f"rule '{rule}' needs 'levels'", "encode")
+    else:
+        _check_levels(spec.encode, levels, spec.decode.quants, findings)
+
+
+def _check_levels(encode: Encode, levels: int, quants: Integers | None, findings: Findings) -> None:
+    assert quants is not None
+    low, high = quants.range
+    most = -low if encode.rule is EncodeRule.PEAK else min(-low, high)
+    if levels > most:
+        message = f"{levels} levels do not fit into integers from {low} to {high} (at most {most})"
+        findings.error("F028", message, "encode", "levels")
+
+
+def check_activation(spec: Format, findings: Findings) -> None:
+    """The activation form must be one that the dot kernels have for such blocks."""
+    activation, decode = spec.activation, spec.decode
+    if activation is Activation.FLOAT:
+        if decode.values is None or spec.elements != 1:
+            findings.error("F029", "activation 'float' is for plain floats, one per block", "activation")
+        return
+    if spec.elements != activation.block or decode.quants is None or not _has_scale(decode.scale):
+        message = (
+            f"activation '{activation}' is for blocks of {activation.block} integers with an f16 or e8m0_half scale"
+        )
+        findings.error("F029", message, "activation")
+    elif activation is Activation.INT8 and (decode.scales is not None or decode.minimum is not None):
+        findings.error("F029", "activation 'int8' is for blocks with one scale and no minimums", "activation")
+    elif activation is Activation.INT8_256 and decode.scales is None:
+        findings.error("F029", "activation 'int8_256' is for blocks whose parts have scales", "activation")
+
+
+def _has_scale(scale: Field | None) -> bool:
+    return scale is not None and scale.type in _SCALE_TYPES
+
+
+def check_vectors(spec: Format, findings: Findings) -> None:
+    """There must be vector instructions for where the bits are."""
+    if spec.activation is Activation.FLOAT:
+        return
+    try:
+        plan_vectors(spec)
+    except NoVectorCode as problem:
+        findings.error_at_key("F040", f"no kernel can be made: {problem}", "decode", problem.key)

@@ -1,0 +1,101 @@
+"""The scalar side of a weight format in C++: expressions for one integer of a block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from strata_gen.model.format import Format
+from strata_gen.model.integers import Integers, Plane
+
+
+@dataclass(frozen=True, slots=True)
+class CppIntegers:
+    """A function of C++ that returns number `i` of `block`: lines that come first, and what is returned."""
+
+    lines: tuple[str, ...]
+    result: str
+
+
+def _digits(integers: Integers) -> Iterator[str]:
+    below = integers.count
+    for digit in integers.digits:
+        above, below = below, below // digit.count
+        value = f"i / {below}" if below > 1 else "i"
+        if above < integers.count:
+            value += f" % {digit.count}"
+        yield f"const std::size_t {digit.name} = {value};"
+
+
+def _address(integers: Integers, plane: Plane) -> str:
+    terms = [str(plane.start)] if plane.start else []
+    for digit, stride in zip(integers.digits, plane.strides, strict=True):
+        if stride:
+            terms.append(digit.name if stride == 1 else f"{stride} * {digit.name}")
+    return " + ".join(terms) or "0"
+
+
+def _bits(integers: Integers, plane: Plane) -> str:
+    text = f"field::bits(block + {plane.field.offset}, {_address(integers, plane)}, {plane.bits})"
+    conditions = [
+        f"{digit.name} == {wanted}"
+        for digit, wanted in zip(integers.digits, plane.when, strict=True)
+        if wanted is not None
+    ]
+    if conditions:
+        text = f"({' && '.join(conditions)} ? {text} : 0)"
+    return f"{text} << {plane.to}" if plane.to else text
+
+
+def _raw(integers: Integers) -> str:
+    text = " | ".join(_bits(integers, plane) for plane in integers.planes)
+    if any(plane.is_signed for plane in integers.planes):
+        return f"static_cast<std::int8_t>({text})"
+    return f"static_cast<int>({text})"
+
+
+def _used_digits(integers: Integers) -> set[str]:
+    used = {
+        digit.name
+        for plane in integers.all_planes
+        for digit, stride, wanted in zip(integers.digits, plane.strides, plane.when, strict=True)
+        if stride or wanted is not None
+    }
+    return used | ({integers.digits[-1].name} if integers.grid is not None else set())
+
+
+def cpp_integers(spec: Format, integers: Integers) -> CppIntegers:
+    """Return the function that reads one number."""
+    used = _used_digits(integers)
+    lines = [line for digit, line in zip(integers.digits, _digits(integers), strict=True) if digit.name in used]
+    lines.append(f"const int raw = {_raw(integers)};")
+    result = "raw"
+    if integers.table:
+        result = "table()[static_cast<std::size_t>(raw)]"
+    elif integers.grid is not None:
+        point = f"{grid_name(spec)}.points[static_cast<std::size_t>(raw)]"
+        result = f"static_cast<int>({point} >> (8 * {integers.digits[-1].name}) & 0xffu)"
+    if integers.times != 1:
+        result += f" * {integers.times}"
+    if integers.offset:
+        result += f" {'-' if integers.offset < 0 else '+'} {abs(integers.offset)}"
+    if integers.signs is not None:
+        lines.append(f"const int number = {result};")
+        result = f"{_bits(integers, integers.signs)} != 0 ? -number : number"
+    return CppIntegers(tuple(lines), result)
+
+
+def cpp_store(integers: Integers) -> tuple[str, ...]:
+    """Return the statements that write the bits of number `i`, given as `raw`, into a block of zeros."""
+    used = _used_digits(integers)
+    lines = [line for digit, line in zip(integers.digits, _digits(integers), strict=True) if digit.name in used]
+    for plane in integers.planes:
+        value = f"raw >> {plane.to}" if plane.to else "raw"
+        address = _address(integers, plane)
+        lines.append(f"field::store_bits(block + {plane.field.offset}, {address}, {plane.bits}, {value});")
+    return tuple(lines)
+
+
+def grid_name(spec: Format) -> str:
+    """Name of the C++ table of a grid's points."""
+    return f"{spec.name}_grid"

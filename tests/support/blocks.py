@@ -1,0 +1,87 @@
+"""Stored blocks of any weight format, made of random bits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import numpy as np
+from gguf import GGMLQuantizationType, quants
+from numpy.typing import NDArray
+
+from strata_gen.model.format import Format
+from strata_gen.paths import specs_root
+from strata_gen.specs import load_specs
+from strata_runtime.formats import Bytes, Field, Floats, FormatInfo
+
+SPECIAL_HALVES = (0x0000, 0x8000, 0x0001, 0x8001, 0x03FF, 0x0400, 0x7BFF, 0xFBFF, 0x7C00, 0xFC00, 0x7E00, 0xFE01)
+"""Half-precision zeros, subnormals, the smallest normal, the largest, infinities, NaN."""
+
+
+@cache
+def all_formats() -> tuple[Format, ...]:
+    """The formats of the project's specs."""
+    return load_specs((specs_root(),)).formats
+
+
+def names(*, encoded: bool = False) -> list[str]:
+    """Names of all formats, or of those that floats can be encoded in."""
+    return [spec.name for spec in all_formats() if spec.encode is not None or not encoded]
+
+
+def block_of(name: str) -> int:
+    """Values in a block."""
+    return next(spec.elements for spec in all_formats() if spec.name == name)
+
+
+def factors(info: FormatInfo) -> Iterator[Field]:
+    """The fields that multiply whole blocks."""
+    return (field for field in (info.scale, info.minimum) if field is not None)
+
+
+def random_blocks(info: FormatInfo, rows: int, columns: int, seed: int = 0, size: float = 0.01) -> Bytes:
+    """Return rows [rows, row_bytes] of random bits whose factors are near `size`; plain floats are normal numbers."""
+    generator = np.random.default_rng(seed)
+    if info.values is not None:
+        values = (100 * size * generator.standard_normal((rows, columns))).astype(np.float32)
+        return reference_encode(info, values)
+    blocks = generator.integers(0, 256, (rows, columns // info.block_elements, info.block_bytes), np.uint8)
+    for field in factors(info):
+        factor = size * generator.uniform(0.5, 2, blocks.shape[:2]) * generator.choice([-1, 1], blocks.shape[:2])
+        if field.type == "f16":
+            put(blocks, field, factor.astype(np.float16))
+        else:
+            put(blocks, field, np.round(np.log2(np.abs(factor)) + 128).astype(np.uint8))
+    return blocks.reshape(rows, -1)
+
+
+def put(blocks: Bytes, field: Field, values: NDArray[Any]) -> None:
+    """Write one value per block into a field of blocks [..., block_bytes]."""
+    packed = np.ascontiguousarray(values)[..., None].view(np.uint8)
+    blocks[..., field.offset : field.offset + packed.shape[-1]] = packed
+
+
+def reference_type(info: FormatInfo) -> GGMLQuantizationType:
+    """The format's type in the gguf package."""
+    assert info.gguf is not None
+    return GGMLQuantizationType[info.gguf]
+
+
+def reference_encode(info: FormatInfo, values: Floats) -> Bytes:
+    """Encode rows with the gguf package."""
+    encoded: Bytes = quants.quantize(values, reference_type(info)).view(np.uint8).reshape(len(values), -1)
+    return np.ascontiguousarray(encoded)
+
+
+def reference_decode(info: FormatInfo, blocks: Bytes) -> Floats:
+    """Decode rows [rows, row_bytes] with the gguf package."""
+    with np.errstate(all="ignore"):
+        decoded: Floats = quants.dequantize(blocks, reference_type(info)).astype(np.float32)
+    return decoded
+
+
+def same_values(left: Floats, right: Floats) -> bool:
+    """Whether two arrays have the same bits, all NaN being one."""
+    both_nan = np.isnan(left) & np.isnan(right)
+    return bool((both_nan | (left.view(np.uint32) == right.view(np.uint32))).all())
