@@ -15,7 +15,7 @@ from strata_gen.paths import specs_root, templates_root
 from strata_gen.render import make_environment
 from strata_gen.views.families import TEMPLATE, family_view
 from strata_runtime.families import FamilyInfo
-from strata_runtime.formats import Field, FormatInfo
+from strata_runtime.formats import Field, FormatInfo, Integers, Plane
 from support.reference_native import ReferenceNative
 
 
@@ -44,9 +44,20 @@ def generated_families() -> tuple[FamilyInfo, ...]:
 
 
 FORMATS = (
-    FormatInfo("bf16", "", "", 1, 2, Field("bf16", 0, 1), None, "float", "BF16", "BF16"),
-    FormatInfo("f32", "", "", 1, 4, Field("f32", 0, 1), None, "float", "F32", "F32"),
-    FormatInfo("q8_0", "", "", 32, 34, Field("i8", 2, 32), Field("f16", 0, 1), "int8", None, "Q8_0"),
+    FormatInfo("bf16", "", "", 1, 2, values=Field("bf16", 0, 1), encodes=True, safetensors="BF16", gguf="BF16"),
+    FormatInfo("f32", "", "", 1, 4, values=Field("f32", 0, 1), encodes=True, safetensors="F32", gguf="F32"),
+    FormatInfo(
+        "q8_0",
+        "",
+        "",
+        32,
+        34,
+        quants=Integers((32,), (Plane(2, 8, 0, 0, (8,), (None,), True),)),
+        scale=Field("f16", 0, 1),
+        activation="int8",
+        encodes=True,
+        gguf="Q8_0",
+    ),
 )
 
 
