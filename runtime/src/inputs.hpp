@@ -32,7 +32,9 @@ inline std::size_t input_bytes(Activation activation, std::size_t columns) {
 
 // Values that share one scale.
 constexpr std::size_t input_block(Activation activation) {
-  return activation == Activation::kInt8x256 ? Int8x256Row::kBlock : activation == Activation::kInt8 ? Int8Row::kBlock : 1;
+  return activation == Activation::kInt8x256 ? Int8x256Row::kBlock
+         : activation == Activation::kInt8   ? Int8Row::kBlock
+                                             : 1;
 }
 
 inline Quantize quantizer(const LevelKernels& kernels, Activation activation) {
