@@ -10,7 +10,7 @@ from typing import Any
 from strata_gen.model.specset import SpecSet
 from strata_gen.paths import templates_root
 from strata_gen.render import banner, make_environment, view_fields
-from strata_gen.views import families, format_page, kernel_page, knobs_reference, target_page
+from strata_gen.views import family_page, format_page, kernel_page, knobs_reference, target_page
 from strata_gen.write import write_atomically
 
 
@@ -45,8 +45,8 @@ REFERENCE_PAGES: tuple[ReferencePage, ...] = (
     templated("docs/reference/targets.md", target_page.PAGE_TEMPLATE, target_page.page_view, target_page.page_sources),
     templated(
         "docs/reference/families.md",
-        families.PAGE_TEMPLATE,
-        lambda specs: families.families_page(specs.families),
+        family_page.PAGE_TEMPLATE,
+        lambda specs: family_page.families_page(specs.families),
         lambda specs: (family.span.file for family in specs.families),
     ),
     templated("docs/reference/formats.md", format_page.PAGE_TEMPLATE, format_page.page_view, format_page.page_sources),

@@ -12,6 +12,15 @@ ConfigValue = bool | int | float | str | tuple[int, ...] | None
 
 KeyType = Literal["int", "float", "bool", "str", "ids"]
 
+Layout = Literal["name", "fused", "gguf"]
+"""How a checkpoint names its tensors: safetensors with experts one by one or fused, or GGUF. The field that counts."""
+
+EXPERT_ROLES = ("expert_gate", "expert_up", "expert_down")
+"""Roles of which every routed expert has a matrix."""
+
+Plain = bool | int | float | str | None
+"""A JSON value that is neither a list nor an object."""
+
 
 @dataclass(frozen=True, slots=True)
 class Term:
@@ -78,10 +87,13 @@ class KeyInfo:
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """A key that may only have one of `allowed` (JSON values); anything else would change what the network computes."""
+    """A key that may only have one of `allowed` (JSON values, lists as tuples).
+
+    Anything else would change what the network computes.
+    """
 
     path: str
-    allowed: tuple[bool | int | float | str | None, ...]
+    allowed: tuple[Plain | tuple[Plain, ...], ...]
     note: str
 
 
@@ -117,12 +129,18 @@ class LayerGroup:
 
 @dataclass(frozen=True, slots=True)
 class TensorInfo:
-    """Tensors of one role. `name` holds `{layer}` when `groups` are given, and `{expert}` for one of each expert."""
+    """Tensors of one role, by the names that they have in each layout; None: the layout has none of them.
 
-    name: str
+    Names hold `{layer}` when `groups` are given. For routed experts `name` also holds `{expert}`, while `fused` and
+    `gguf` are one tensor [experts, rows, columns]; roles that share a `fused` name stand in it one after another, as
+    rows. `shape` is that of one expert.
+    """
+
     role: str
+    name: str | None
+    fused: str | None
+    gguf: str | None
     shape: tuple[Formula, ...]
-    dtypes: tuple[str, ...]
     when: Condition | None
     groups: tuple[str, ...]
     optional: bool
@@ -130,7 +148,11 @@ class TensorInfo:
     @property
     def per_expert(self) -> bool:
         """Whether every routed expert has one."""
-        return "{expert}" in self.name
+        return self.role in EXPERT_ROLES
+
+    def named(self, layout: Layout) -> str | None:
+        """Its name in a layout. What is never fused has the same name there as everywhere in safetensors."""
+        return self.gguf if layout == "gguf" else self.fused or self.name if layout == "fused" else self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,15 +174,71 @@ class NetworkInfo:
     experts: Formula
     experts_per_token: Formula
     expert_width: Formula
-    router_scores: Literal["sigmoid"]
+    router_scores: Literal["sigmoid", "softmax"]
     router_normalised: Condition
     router_scale: Formula
     eos_ids: str
 
 
 @dataclass(frozen=True, slots=True)
+class GgufKey:
+    """Where a GGUF file has the value of the config key `name`.
+
+    `key`: a metadata key, without the architecture's name before it unless it begins with `tokenizer.`. Its number is
+    `zero` instead of 0 when that is given, then reduced by the config key `minus` and divided by `over`; without the
+    metadata key the value is `default`, and it must be there when that is None. Or instead of `key`: the `rows` of a
+    tensor, whether a tensor is `present` or `absent`, or a fixed `value`.
+    """
+
+    name: str
+    key: str | None
+    default: ConfigValue
+    minus: str | None
+    over: str | None
+    zero: ConfigValue
+    rows: str | None
+    present: str | None
+    absent: str | None
+    value: ConfigValue
+
+
+@dataclass(frozen=True, slots=True)
+class GgufRule:
+    """Metadata keys that may be absent, or hold one of `allowed` or what `equals` says; every item of an array must.
+
+    `sections` bounds rope sections instead: those whose positions are those of text must cover so many elements of a
+    head (two for each pair), or be followed by none.
+    """
+
+    keys: tuple[str, ...]
+    allowed: tuple[Plain, ...]
+    equals: Formula | None
+    sections: Formula | None
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class GgufIgnored:
+    """Metadata keys (`x.*`: all below x) and tensors (names with `{layer}`) that change nothing, and why."""
+
+    keys: tuple[str, ...]
+    tensors: tuple[str, ...]
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class GgufInfo:
+    """A family in GGUF files, by `general.architecture`. Every key of the architecture is in one of the three."""
+
+    architectures: tuple[str, ...]
+    config: tuple[GgufKey, ...]
+    rules: tuple[GgufRule, ...]
+    ignored: tuple[GgufIgnored, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class FamilyInfo:
-    """One model family."""
+    """One model family. `gguf` is None when its checkpoints are not read from GGUF files."""
 
     name: str
     title: str
@@ -171,6 +249,7 @@ class FamilyInfo:
     groups: tuple[LayerGroup, ...]
     tensors: tuple[TensorInfo, ...]
     network: NetworkInfo
+    gguf: GgufInfo | None = None
 
     def group(self, name: str) -> LayerGroup:
         """Layer group by name."""

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Literal
 
 import torch
 
-from strata_runtime.checkpoint.config import read_config
-from strata_runtime.checkpoint.folder import open_folder
 from strata_runtime.checkpoint.network import Network, read_network
+from strata_runtime.checkpoint.source import open_checkpoint
 from strata_runtime.checkpoint.weights import Weights, load_weights
 from strata_runtime.errors import UserError
 from strata_runtime.formats import FormatInfo
@@ -19,7 +18,7 @@ from strata_runtime.layers.attention import Reach
 from strata_runtime.layers.buffers import Workspace
 from strata_runtime.layers.experts import STORED
 from strata_runtime.layers.kv_cache import KVCache, make_cache
-from strata_runtime.layers.linear import Compute, Linear, stored_formats
+from strata_runtime.layers.linear import Compute, Embedding, Linear, floats
 from strata_runtime.layers.norm import RmsNorm
 from strata_runtime.layers.stack import Layer, load_layers
 from strata_runtime.layers.threads import cores_for_the_pool
@@ -34,9 +33,9 @@ if TYPE_CHECKING:
 class ModelInfo:
     """What was loaded.
 
-    `parameters` counts every number of the checkpoint. `expert_format` is the one in memory, `expert_bytes` what all
-    routed experts take in it. `further_layers` are layers that were checked but not loaded. `eos_ids` come from
-    config.json.
+    `path`: its folder or file. `parameters` counts every number of the checkpoint. `expert_format` is the one in
+    memory, `expert_bytes` what all routed experts take in it. `further_layers` are layers that were checked but not
+    loaded. `eos_ids`: what its config says. `notes`: one line for each reason for which tensors were left out.
     """
 
     path: Path
@@ -54,6 +53,7 @@ class ModelInfo:
     expert_format: str
     expert_bytes: int
     eos_ids: tuple[int, ...]
+    notes: tuple[str, ...]
 
 
 class Model:
@@ -65,28 +65,30 @@ class Model:
         self.info = info
         self._network = network
         self._compute = compute
-        self._embedding = weights.tensors["embedding"]
+        tensors = weights.tensors
+        self._embedding = Embedding(compute, tensors["embedding"])
         self._layers = layers
-        self._norm = RmsNorm(weights.tensors["final_norm"], network.norm_eps)
-        self._head = Linear(compute, weights.tensors.get("head", self._embedding))
+        self._norm = RmsNorm(floats(tensors["final_norm"]), network.norm_eps)
+        head = tensors.get("head", tensors["embedding"])
+        self._head = Linear(compute, head, scale=tensors.get("head_scale"))
         self._workspace = Workspace(network, max(layer.width for layer in layers))
 
     @staticmethod
     def load(path: Path, provider: Provider, settings: Settings, progress: Progress | None = None) -> Model:
-        """Load a checkpoint folder. `settings` is an instance of the provider's `Settings`.
+        """Load a checkpoint: a folder or a GGUF file. `settings` is an instance of the provider's `Settings`.
 
-        Raises `UserError` for whatever is wrong with the folder, naming file, tensor, what was expected and found.
+        Raises `UserError` for whatever is wrong with it, naming file, tensor, what was expected and found.
         """
-        config = read_config(path, provider.families)
+        checkpoint = open_checkpoint(path, provider.families, provider.formats)
+        config = checkpoint.config
         network = read_network(config)
-        tensors = open_folder(path)
-        weights = load_weights(tensors, config, network.layers)
+        weights = load_weights(checkpoint.tensors, config, checkpoint.layout, network.layers)
         wanted = _expert_format(provider, settings.engine.expert_format)
         pool = make_pool(provider, settings)
-        compute = Compute(provider.native, pool, stored_formats(provider.formats))
+        compute = Compute(provider.native, pool)
         try:
             layers = load_layers(compute, weights.layers, network, wanted, progress or _quiet)
-            formats = sorted({layer.expert_format for layer in layers if layer.expert_format})
+            formats = sorted(frozenset[str]().union(*(layer.expert_formats for layer in layers)))
             info = ModelInfo(
                 path=path,
                 family=config.family.name,
@@ -99,10 +101,11 @@ class Model:
                 experts_per_token=network.top_k,
                 further_layers=weights.further_layers,
                 parameters=weights.parameters,
-                checkpoint_bytes=tensors.bytes,
+                checkpoint_bytes=checkpoint.tensors.bytes,
                 expert_format=" and ".join(formats) or "none",
                 expert_bytes=sum(layer.expert_bytes for layer in layers),
                 eos_ids=network.eos_ids,
+                notes=checkpoint.notes,
             )
             return Model(info, network, compute, weights, layers)
         except BaseException:
@@ -127,11 +130,11 @@ class Model:
         cache.require(tokens)
         if tokens == 0:
             return torch.empty(0, self._network.vocab_size)
+        listed = ids.tolist()
+        if min(listed) < 0 or max(listed) >= self._network.vocab_size:
+            raise UserError(f"a token id is outside the vocabulary of {self._network.vocab_size}")
         buffers = self._workspace.buffers(tokens)
-        try:
-            buffers.hidden.copy_(self._embedding.index_select(0, ids))
-        except IndexError:
-            raise UserError(f"a token id is outside the vocabulary of {self._network.vocab_size}") from None
+        self._embedding(listed, buffers.hidden)
         with cores_for_the_pool():
             reach = Reach.of(cache, tokens)
             for index, layer in enumerate(self._layers):

@@ -5,12 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from strata_runtime.checkpoint.config import read_config
-from strata_runtime.checkpoint.folder import open_folder
 from strata_runtime.checkpoint.network import read_network
+from strata_runtime.checkpoint.source import open_checkpoint
 from strata_runtime.checkpoint.weights import Weights, load_weights
 from support.checkpoints import make_config, write_checkpoint
-from support.reference_provider import generated_families
+from support.reference_provider import FORMATS, generated_families
 
 
 @pytest.fixture
@@ -21,11 +20,11 @@ def checkpoint(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def load() -> Callable[[Path], Weights]:
-    """Read a folder as `Model.load` does, up to the weights."""
+    """Read a folder or file as `Model.load` does, up to the weights."""
 
-    def read(folder: Path) -> Weights:
-        config = read_config(folder, generated_families())
-        network = read_network(config)
-        return load_weights(open_folder(folder), config, network.layers)
+    def read(path: Path) -> Weights:
+        checkpoint = open_checkpoint(path, generated_families(), FORMATS)
+        network = read_network(checkpoint.config)
+        return load_weights(checkpoint.tensors, checkpoint.config, checkpoint.layout, network.layers)
 
     return read

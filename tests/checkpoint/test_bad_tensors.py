@@ -46,11 +46,11 @@ CASES: dict[str, tuple[Callable[[Tensors], object], str]] = {
     "a scalar": (_put(Q, torch.zeros((), dtype=BF16)), f"'{Q}': expected shape [64, 64]"),
     "half precision": (
         _put(Q, torch.zeros(64, 64, dtype=torch.float16)),
-        f"'{Q}': expected dtype BF16 or F32, found F16",
+        f"'{Q}': is stored as F16, which cannot be read; what can be: BF16, F32",
     ),
     "integers": (
         _put(EXPERT, torch.zeros(32, 64, dtype=torch.int8)),
-        f"'{EXPERT}': expected dtype BF16 or F32, found I8",
+        f"'{EXPERT}': is stored as I8, which cannot be read; what can be: BF16, F32",
     ),
 }
 

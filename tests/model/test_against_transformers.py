@@ -11,7 +11,7 @@ from strata_gen.paths import project_root
 from strata_runtime.knobs import resolve
 from strata_runtime.model import Model
 from strata_runtime.text.tokenizer import Tokenizer
-from support.checkpoints import AIR_OPTIONS, make_config, write_checkpoint
+from support.checkpoints import AIR_OPTIONS, fuse, make_config, make_qwen_config, make_tensors, write_checkpoint
 from support.compiled import compiled_provider
 from support.oracle import expected_logprobs
 
@@ -30,6 +30,20 @@ OPTIONS: dict[str, dict[str, object]] = {
     "one expert chosen": {"num_experts_per_tok": 1},
     "a head of its own for each query": {"num_key_value_heads": 4},
 }
+QWEN_OPTIONS: dict[str, dict[str, object]] = {
+    "Qwen3-30B-A3B": {},
+    "biases": {"attention_bias": True},
+    "tied embedding": {"tie_word_embeddings": True},
+    "raw routing weights": {"norm_topk_prob": False},
+    "every expert chosen": {"num_experts_per_tok": 6},
+    "as transformers writes it now": {
+        "rope_theta": ...,
+        "rope_scaling": ...,
+        "rope_parameters": {"rope_theta": 1000000.0, "rope_type": "default"},
+        "num_experts": ...,
+        "num_local_experts": 6,
+    },
+}
 TOKENS = 70
 
 
@@ -42,7 +56,32 @@ def read_in_chunks(model: Model, ids: torch.Tensor, chunk: int) -> torch.Tensor:
 
 @pytest.mark.parametrize("case", OPTIONS)
 def test_random_networks(tmp_path: Path, load_model: LoadModel, case: str) -> None:
-    folder = write_checkpoint(tmp_path / "model", make_config(**OPTIONS[case]))
+    check(load_model, write_checkpoint(tmp_path / "model", make_config(**OPTIONS[case])))
+
+
+@pytest.mark.parametrize("case", QWEN_OPTIONS)
+def test_random_qwen3_networks(tmp_path: Path, load_model: LoadModel, case: str) -> None:
+    config = make_qwen_config(**QWEN_OPTIONS[case])
+    tensors = make_tensors(make_qwen_config(**{**QWEN_OPTIONS[case], "num_experts": 6}))
+    check(load_model, write_checkpoint(tmp_path / "model", config, tensors))
+
+
+@pytest.mark.parametrize("config", [make_config(), make_qwen_config()], ids=["glm4_moe", "qwen3_moe"])
+def test_fused_experts(tmp_path: Path, load_model: LoadModel, config: dict[str, object]) -> None:
+    fused = fuse(make_tensors(config))
+    assert {tuple(t.shape) for name, t in fused.items() if name.endswith("gate_up_proj")} == {(6, 64, 64)}
+    assert {tuple(t.shape) for name, t in fused.items() if name.endswith("experts.down_proj")} == {(6, 64, 32)}
+    folder = write_checkpoint(tmp_path / "model", config, fused)
+    check(load_model, folder)
+    separate = load_model(write_checkpoint(tmp_path / "separate", config))
+    together = load_model(folder)
+    ids = torch.arange(40)
+    assert torch.equal(together.forward(ids, together.new_cache(40)), separate.forward(ids, separate.new_cache(40)))
+    assert together.info.expert_bytes == separate.info.expert_bytes
+
+
+def check(load_model: LoadModel, folder: Path) -> None:
+    """Compare a checkpoint's log-probabilities with those of transformers, read in chunks of several sizes."""
     ids = torch.randint(0, 96, (TOKENS,), generator=torch.Generator().manual_seed(1))
     expected = expected_logprobs(folder, ids)
     model = load_model(folder)

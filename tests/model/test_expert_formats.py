@@ -68,6 +68,6 @@ def test_experts_of_two_formats_in_one_layer(tmp_path: Path, load_model: LoadMod
     name = "model.layers.2.mlp.experts.3.up_proj.weight"
     tensors[name] = tensors[name].float()
     folder = write_checkpoint(tmp_path / "model", config, tensors)
-    with pytest.raises(UserError, match=r"the experts of layer 2 are stored in bf16 and f32: choose one"):
+    with pytest.raises(UserError, match=r"the experts of layer 2 have up matrices in bf16 and f32: choose one"):
         load_model(folder)
     assert load_model(folder, "f32").info.expert_format == "f32"

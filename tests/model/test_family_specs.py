@@ -16,10 +16,10 @@ from strata_gen.load.document import parse_document
 from strata_gen.model.check_family import check_families
 from strata_gen.model.specset import SpecSet
 from strata_gen.paths import specs_root
-from strata_gen.views.families import families_page, formula_text
+from strata_gen.views.family_page import families_page, formula_text
 from strata_runtime.checkpoint.config import Config
-from strata_runtime.checkpoint.weights import expected_tensors
-from support.checkpoints import AIR_OPTIONS, make_config, shapes
+from strata_runtime.checkpoint.expected import expected_tensors
+from support.checkpoints import AIR_OPTIONS, fuse, make_config, make_qwen_config, make_tensors, shapes
 from support.reference_provider import family_specs, generated_families
 
 TEXT = (specs_root() / "models" / "glm4_moe.yaml").read_text(encoding="utf-8")
@@ -50,28 +50,59 @@ AIR = {
 }
 
 
-@pytest.mark.parametrize("changes", [{}, AIR_OPTIONS, {**AIR_OPTIONS, **AIR}, {"num_nextn_predict_layers": 2}])
-def test_names_and_shapes_are_those_of_the_architecture(changes: dict[str, object]) -> None:
-    raw = make_config(**changes)
-    (family,) = generated_families()
-    config = Config(Path("config.json"), family, {key.name: raw.get(key.name, key.default) for key in family.keys})  # type: ignore[misc]
-    expected = dict(shapes(raw))
-    found = {e.name: tuple(map(config.size, e.info.shape)) for e in expected_tensors(config, expected)}
-    assert found == expected
+CONFIGS = [
+    *(make_config(**changes) for changes in ({}, AIR_OPTIONS, {**AIR_OPTIONS, **AIR}, {"num_nextn_predict_layers": 2})),
+    *(make_qwen_config(**changes) for changes in ({}, {"attention_bias": True, "tie_word_embeddings": True})),
+]
+
+
+def config_of(raw: dict[str, object]) -> Config:
+    (family,) = (family for family in generated_families() if raw["model_type"] in family.model_types)
+    values = {key.name: raw.get(key.name, key.default) for key in family.keys}
+    return Config(Path("config.json"), "config.json", family, values)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("raw", CONFIGS)
+def test_names_and_shapes_are_those_of_the_architecture(raw: dict[str, object]) -> None:
+    config, expected = config_of(raw), dict(shapes(raw))
+    assert {e.name: e.shape(config) for e in expected_tensors(config, "name", expected)} == expected
+
+
+@pytest.mark.parametrize("raw", [make_config(num_nextn_predict_layers=1), make_qwen_config()])
+def test_names_and_shapes_of_fused_experts(raw: dict[str, object]) -> None:
+    config = config_of(raw)
+    expected = {name: tuple(tensor.shape) for name, tensor in fuse(make_tensors(raw)).items()}
+    assert {e.name: e.shape(config) for e in expected_tensors(config, "fused", expected)} == expected
 
 
 def test_the_runtime_gets_what_the_spec_says() -> None:
-    (spec,), (info,) = family_specs(), generated_families()
-    assert (info.name, info.title, info.model_types) == (spec.name, spec.title, spec.model_types)
-    assert [str(key.at_most) for key in info.keys if key.at_most] == [
-        formula_text(key.at_most) for key in spec.keys if key.at_most
-    ]
-    assert [(t.name, t.role, t.dtypes, t.groups, t.optional) for t in info.tensors] == [
-        (t.name, t.role, t.dtypes, t.groups, t.optional) for t in spec.tensors
-    ]
-    assert [(key.name, key.paths, key.type, key.required, key.help) for key in info.keys] == [
-        (key.name, key.paths, key.type, key.required, key.help) for key in spec.keys
-    ]
+    for spec, info in zip(family_specs(), generated_families(), strict=True):
+        assert (info.name, info.title, info.model_types) == (spec.name, spec.title, spec.model_types)
+        assert [str(key.at_most) for key in info.keys if key.at_most] == [
+            formula_text(key.at_most) for key in spec.keys if key.at_most
+        ]
+        for field in ("role", "name", "fused", "gguf", "groups", "optional"):
+            assert [getattr(t, field) for t in info.tensors] == [getattr(t, field) for t in spec.tensors]
+        for field in ("name", "paths", "type", "required", "help"):
+            assert [getattr(key, field) for key in info.keys] == [getattr(key, field) for key in spec.keys]
+        assert [fixed.allowed for fixed in info.fixed] == [fixed.allowed for fixed in spec.fixed]
+
+
+def test_the_runtime_gets_what_the_spec_says_of_gguf_files() -> None:
+    for spec, info in zip(family_specs(), generated_families(), strict=True):
+        assert spec.gguf is not None
+        assert info.gguf is not None
+        assert info.gguf.architectures == spec.gguf.architectures
+        fields = ("name", "key", "minus", "over", "zero", "rows", "present", "absent", "value")
+        for found, said in zip(info.gguf.config, spec.gguf.config, strict=True):
+            assert [getattr(found, field) for field in fields] == [getattr(said, field) for field in fields]
+            assert found.default == (() if found.name == "eos_token_id" else said.default)
+        assert [(r.keys, r.allowed, r.note) for r in info.gguf.rules] == [
+            (r.keys, r.allowed, r.note) for r in spec.gguf.rules
+        ]
+        assert [(i.keys, i.tensors, i.note) for i in info.gguf.ignored] == [
+            (i.keys, i.tensors, i.note) for i in spec.gguf.ignored
+        ]
 
 
 @pytest.mark.parametrize("text", ["hidden_size", "2 * hidden_size", "a * b + 3 * c + 1", "0"])
@@ -80,9 +111,13 @@ def test_a_formula_is_shown_as_it_is_written(text: str) -> None:
 
 
 def test_the_page_has_a_row_for_every_key_and_tensor() -> None:
-    (page,), (spec,) = families_page(family_specs()).families, family_specs()
-    assert len(page.keys) == len(spec.keys)
-    assert [row.name for row in page.tensors] == [tensor.name for tensor in spec.tensors]
+    for page, spec in zip(families_page(family_specs()).families, family_specs(), strict=True):
+        assert len(page.keys) == len(spec.keys)
+        assert [row.role for row in page.tensors] == [tensor.role for tensor in spec.tensors]
+        (gguf,), said = page.gguf, spec.gguf
+        assert said is not None
+        assert [name for name, _ in gguf.config] == [key.name for key in said.config]
+        assert (len(gguf.rules), len(gguf.ignored)) == (len(said.rules), len(said.ignored))
 
 
 # --- what it can get wrong
@@ -114,6 +149,23 @@ CASES = {
         "has the role router",
     ),
     "M031": ("name: lm_head.weight", "name: model.norm.weight", "tensor 'model.norm.weight' is given twice"),
+    "M032": (
+        "        - {name: head_dim, key: attention.key_length}\n",
+        "",
+        "config key 'head_dim' has no place in GGUF files",
+    ),
+    "M033": (
+        "absent: output.weight",
+        "absent: output.weight, value: true",
+        "'tie_word_embeddings' has absent and value",
+    ),
+    "M034": (
+        "key: block_count, minus: num_nextn_predict_layers",
+        "key: block_count, minus: n_routed_experts",
+        "'n_routed_experts' must stand before",
+    ),
+    "M035": ("[rope.scaling.factor], allowed: [0, 1],", "[rope.scaling.factor],", "a rule says nothing of what is"),
+    "M036": ("{role: head_scale, gguf: output.scale,", "{role: head_scale,", "tensor of role 'head_scale' has no name"),
 }
 
 
@@ -125,8 +177,8 @@ def test_a_wrong_family_is_refused_at_its_line(code: str) -> None:
     findings = [finding for finding in read(spoilt).diagnostics if finding.code == code]
     assert findings
     assert message in findings[0].message
-    changed = [line for line, (a, b) in enumerate(zip(TEXT.split("\n"), spoilt.split("\n"), strict=True), 1) if a != b]
-    assert code == "M030" or findings[0].span.line in changed
+    changed = [line for line, (a, b) in enumerate(zip(TEXT.split("\n"), spoilt.split("\n"), strict=False), 1) if a != b]
+    assert code in {"M030", "M032"} or findings[0].span.line in changed
 
 
 def test_the_spec_itself_has_no_findings() -> None:
@@ -134,9 +186,9 @@ def test_the_spec_itself_has_no_findings() -> None:
 
 
 def test_two_families_cannot_claim_the_same_checkpoints() -> None:
-    (family,) = family_specs()
-    twin, rival = replace(family), replace(family, name="other")
-    for others, code in (((family, twin), "M040"), ((family, rival), "M041")):
+    family, other = family_specs()
+    twin, rival, heir = replace(family), replace(family, name="rival", gguf=None), replace(other, gguf=family.gguf)
+    for others, code in (((family, twin), "M040"), ((family, rival), "M041"), ((family, heir), "M042")):
         sink = Sink()
         check_families(SpecSet((), (), (), (), others), sink)
         assert [finding.code for finding in sink.diagnostics] == [code]
@@ -144,4 +196,4 @@ def test_two_families_cannot_claim_the_same_checkpoints() -> None:
 
 def test_every_code_of_families_has_a_case() -> None:
     own = {code for code in CODES if code.startswith("M") and code >= "M020"}
-    assert own == {code for code in CASES if code >= "M020"} | {"M040", "M041"}
+    assert own == {code for code in CASES if code >= "M020"} | {"M040", "M041", "M042"}

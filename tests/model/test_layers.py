@@ -14,15 +14,15 @@ from strata_runtime.checkpoint.config import read_config
 from strata_runtime.checkpoint.network import Network, read_network
 from strata_runtime.errors import UserError
 from strata_runtime.layers.buffers import WINDOW, Workspace
-from strata_runtime.layers.linear import Compute, Linear, stored_formats
+from strata_runtime.layers.linear import Compute, Embedding, Linear
 from strata_runtime.layers.norm import RmsNorm
 from strata_runtime.layers.rotary import RotaryTable
 from strata_runtime.layers.router import Router
 from support.checkpoints import make_config
 from support.reference_native import ReferenceNative
-from support.reference_provider import FORMATS, generated_families
+from support.reference_provider import generated_families, stored
 
-COMPUTE = Compute(ReferenceNative(), ReferenceNative().make_pool(()), stored_formats(FORMATS))
+COMPUTE = Compute(ReferenceNative(), ReferenceNative().make_pool(()))
 
 
 @pytest.fixture
@@ -88,8 +88,22 @@ def test_position_zero_is_not_turned(network: Network) -> None:
 def test_a_bias_is_added_to_every_token() -> None:
     weight, bias = torch.randn(5, 4), torch.randn(5).to(torch.bfloat16)
     x, out = torch.randn(3, 4), torch.empty(3, 5)
-    Linear(COMPUTE, weight, bias)(x, out)
+    Linear(COMPUTE, stored(weight), stored(bias))(x, out)
     torch.testing.assert_close(out, torch.nn.functional.linear(x, weight, bias.float()))
+
+
+def test_a_scale_counts_before_the_bias() -> None:
+    weight, bias, scale = torch.randn(5, 4), torch.randn(5), torch.tensor([-0.75])
+    x, out = torch.randn(3, 4), torch.empty(3, 5)
+    Linear.of(COMPUTE, {"q": stored(weight), "q_bias": stored(bias), "q_scale": stored(scale)}, "q")(x, out)
+    torch.testing.assert_close(out, x @ weight.T * scale + bias)
+
+
+def test_an_embedding_decodes_the_rows_that_are_asked_for() -> None:
+    weight = torch.randn(7, 4).to(torch.bfloat16)
+    out = torch.empty(4, 4)
+    Embedding(COMPUTE, stored(weight))([6, 0, 3, 0], out)
+    assert torch.equal(out, weight[[6, 0, 3, 0]].float())
 
 
 # --- router
@@ -99,9 +113,9 @@ def route(
     network: Network, logits: list[list[float]], bias: list[float] | None = None
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Chosen ids and weights for given router logits: the router's matrix is the identity."""
-    tensors = {"router": torch.eye(8)}
+    tensors = {"router": stored(torch.eye(8))}
     if bias is not None:
-        tensors["router_bias"] = torch.tensor(bias)
+        tensors["router_bias"] = stored(torch.tensor(bias, dtype=torch.float32))
     buffers = Workspace(network, 1).buffers(len(logits))
     buffers.normed.copy_(torch.tensor(logits))
     weights = Router(COMPUTE, tensors, network)(buffers)
@@ -121,6 +135,16 @@ def test_the_correction_bias_chooses_and_does_not_weigh(network: Network) -> Non
     torch.testing.assert_close(weights[0], torch.tensor([2 * score / sum(scores) for score in scores]))
 
 
+def test_softmax_scores(network: Network) -> None:
+    logits = torch.tensor([3.0, 2, 1, 0, -1, -2, -3, -4])
+    softmax = replace(network, router_scores="softmax", router_scale=1.0)
+    _, weights = route(replace(softmax, router_normalised=False), [logits.tolist()])
+    torch.testing.assert_close(weights[0], logits.softmax(-1)[:3])
+    ids, weights = route(softmax, [logits.tolist()])
+    assert ids.tolist() == [[0, 1, 2]]
+    torch.testing.assert_close(weights[0], logits[:3].softmax(-1))
+
+
 def test_scores_that_all_vanish_weigh_nothing(network: Network) -> None:
     _, weights = route(network, [[-200.0] * 8])
     assert torch.equal(weights, torch.zeros(1, 3))
@@ -130,7 +154,7 @@ def test_scores_that_all_vanish_weigh_nothing(network: Network) -> None:
 def test_logits_that_are_not_finite_still_choose_experts_that_exist(network: Network, value: float) -> None:
     # The weights tell; the pass then reports an output that is not finite.
     buffers = Workspace(network, 1).buffers(1)
-    router = Router(COMPUTE, {"router": torch.full((8, 8), value)}, network)
+    router = Router(COMPUTE, {"router": stored(torch.full((8, 8), value))}, network)
     buffers.normed.fill_(1.0)
     router(buffers)
     chosen = buffers.expert_ids[0].tolist()

@@ -1,4 +1,4 @@
-"""Small random checkpoints of the GLM-4.5 kind, written by hand: names and shapes are not taken from the specs."""
+"""Small random checkpoints, written by hand: names and shapes are not taken from the specs."""
 
 from __future__ import annotations
 
@@ -57,13 +57,79 @@ AIR_OPTIONS = {
 """The options of GLM-4.5-Air, whose shape is larger: 96 heads of 128, 8 key heads, 128 experts, 46 layers."""
 
 
+QWEN_CONFIG = {
+    "architectures": ["Qwen3MoeForCausalLM"],
+    "model_type": "qwen3_moe",
+    "vocab_size": 96,
+    "hidden_size": 64,
+    "intermediate_size": 96,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 16,
+    "rope_theta": 1000000.0,
+    "rope_scaling": None,
+    "attention_bias": False,
+    "hidden_act": "silu",
+    "rms_norm_eps": 1e-6,
+    "max_position_embeddings": 512,
+    "decoder_sparse_step": 1,
+    "mlp_only_layers": [],
+    "moe_intermediate_size": 32,
+    "num_experts_per_tok": 2,
+    "num_experts": 6,
+    "norm_topk_prob": True,
+    "use_sliding_window": False,
+    "sliding_window": None,
+    "tie_word_embeddings": False,
+    "eos_token_id": 0,
+}
+"""A network in the manner of Qwen3-30B-A3B, whose shape is larger."""
+
+
 def make_config(**changes: object) -> dict[str, object]:
     """`CONFIG` with changes; a value of `...` removes the key."""
-    return {key: value for key, value in {**CONFIG, **changes}.items() if value is not ...}
+    return _changed(CONFIG, changes)
+
+
+def make_qwen_config(**changes: object) -> dict[str, object]:
+    """`QWEN_CONFIG` with changes; a value of `...` removes the key."""
+    return _changed(QWEN_CONFIG, changes)
+
+
+def _changed(config: Mapping[str, object], changes: Mapping[str, object]) -> dict[str, object]:
+    return {key: value for key, value in {**config, **changes}.items() if value is not ...}
 
 
 def shapes(config: Mapping[str, object]) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Names and shapes of every tensor."""
+    """Names and shapes of every tensor, experts one by one."""
+    return _qwen_shapes(config) if config["model_type"] == "qwen3_moe" else _glm_shapes(config)
+
+
+def _qwen_shapes(config: Mapping[str, object]) -> Iterator[tuple[str, tuple[int, ...]]]:
+    c = {key: value for key, value in config.items() if isinstance(value, int)}
+    hidden, dim = c["hidden_size"], c["head_dim"]
+    q, kv = c["num_attention_heads"] * dim, c["num_key_value_heads"] * dim
+    yield "model.embed_tokens.weight", (c["vocab_size"], hidden)
+    yield "model.norm.weight", (hidden,)
+    if not config["tie_word_embeddings"]:
+        yield "lm_head.weight", (c["vocab_size"], hidden)
+    for layer in range(c["num_hidden_layers"]):
+        at = f"model.layers.{layer}"
+        yield f"{at}.input_layernorm.weight", (hidden,)
+        yield f"{at}.post_attention_layernorm.weight", (hidden,)
+        for name, rows, columns in (("q", q, hidden), ("k", kv, hidden), ("v", kv, hidden), ("o", hidden, q)):
+            yield f"{at}.self_attn.{name}_proj.weight", (rows, columns)
+            if config["attention_bias"]:
+                yield f"{at}.self_attn.{name}_proj.bias", (rows,)
+        yield f"{at}.self_attn.q_norm.weight", (dim,)
+        yield f"{at}.self_attn.k_norm.weight", (dim,)
+        yield f"{at}.mlp.gate.weight", (c["num_experts"], hidden)
+        for expert in range(c["num_experts"]):
+            yield from _mlp(f"{at}.mlp.experts.{expert}", hidden, c["moe_intermediate_size"])
+
+
+def _glm_shapes(config: Mapping[str, object]) -> Iterator[tuple[str, tuple[int, ...]]]:
     c = {key: value for key, value in config.items() if isinstance(value, int)}
     hidden, wide = c["hidden_size"], c["moe_intermediate_size"]
     q, kv = c["num_attention_heads"] * c["head_dim"], c["num_key_value_heads"] * c["head_dim"]
@@ -118,6 +184,20 @@ def make_tensors(config: Mapping[str, object], seed: int = 0) -> dict[str, torch
             value = noise * shape[-1] ** -0.5
         tensors[name] = value if ".mlp.gate." in name else value.to(torch.bfloat16)
     return tensors
+
+
+def fuse(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """The same checkpoint with all experts of a layer in two tensors, gate rows before up rows."""
+    fused = {name: tensor for name, tensor in tensors.items() if ".experts." not in name}
+    for layer in sorted({name.partition(".experts.")[0] for name in tensors if ".experts." in name}):
+        count = len([name for name in tensors if name.startswith(f"{layer}.experts.")]) // 3
+
+        def stacked(part: str, layer: str = layer, count: int = count) -> torch.Tensor:
+            return torch.stack([tensors[f"{layer}.experts.{expert}.{part}_proj.weight"] for expert in range(count)])
+
+        fused[f"{layer}.experts.gate_up_proj"] = torch.cat((stacked("gate"), stacked("up")), dim=1)
+        fused[f"{layer}.experts.down_proj"] = stacked("down")
+    return fused
 
 
 def write_checkpoint(

@@ -115,6 +115,7 @@ class FakeModel:
             expert_format="f32",
             expert_bytes=2000,
             eos_ids=(),
+            notes=(),
         )
 
     def new_cache(self, capacity):

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from types import SimpleNamespace
 
+import torch
+
 from strata_gen.diagnostics import Sink
 from strata_gen.edge.base import read_edge
 from strata_gen.edge.family import FAMILY
@@ -14,6 +16,7 @@ from strata_gen.model.family import Family
 from strata_gen.paths import specs_root, templates_root
 from strata_gen.render import make_environment
 from strata_gen.views.families import TEMPLATE, family_view
+from strata_runtime.checkpoint.stored import Stored
 from strata_runtime.families import FamilyInfo
 from strata_runtime.formats import Field, FormatInfo, Integers, Plane
 from support.reference_native import ReferenceNative
@@ -59,6 +62,13 @@ FORMATS = (
         gguf="Q8_0",
     ),
 )
+
+
+def stored(values: torch.Tensor) -> Stored:
+    """A tensor as a checkpoint stores it, in the format of its dtype."""
+    form = {torch.bfloat16: FORMATS[0], torch.float32: FORMATS[1]}[values.dtype]
+    data = values.contiguous().view(torch.uint8).numpy().reshape(-1)
+    return Stored("a test", form, tuple(values.shape), data)
 
 
 @dataclass(frozen=True)

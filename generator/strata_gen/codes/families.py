@@ -58,8 +58,9 @@ CODES: tuple[Explanation, ...] = (
     Explanation(
         "M027",
         "placeholders do not fit the role",
-        "The name of a tensor inside a layer holds {layer} once, that of a routed expert's also {expert}; a "
-        "tensor of the whole model holds neither.",
+        "The name of a tensor inside a layer holds {layer} once; a tensor of the whole model does not. Routed experts "
+        "hold {expert} too under 'name', where they are stored one by one, and not under 'fused' and 'gguf', where all "
+        "of a layer are one tensor.",
         "{role: expert_up, name: model.layers.{layer}.mlp.up.weight, ...}",
         "{role: expert_up, name: model.layers.{layer}.mlp.experts.{expert}.up.weight, ...}",
     ),
@@ -92,6 +93,43 @@ CODES: tuple[Explanation, ...] = (
         "- {role: embedding, ...}",
     ),
     Explanation(
+        "M032",
+        "a config key without a place in GGUF files",
+        "A family with a 'gguf' section says where each of its config keys is found there, if only as a fixed value.",
+        "gguf:\n  config:\n    - {name: hidden_size, key: embedding_length}",
+        "gguf:\n  config:\n    - {name: hidden_size, key: embedding_length}\n    - {name: norm_topk_prob, value: true}",
+    ),
+    Explanation(
+        "M033",
+        "not one source of a value",
+        "A value comes from a metadata key, the rows of a tensor, the presence or absence of a tensor, or is fixed: "
+        "one of them.",
+        "- {name: vocab_size, key: vocab_size, rows: token_embd.weight}",
+        "- {name: vocab_size, rows: token_embd.weight}",
+    ),
+    Explanation(
+        "M034",
+        "worked out from what comes later",
+        "'minus' and 'over' name config keys that stand before in the list, so that their values are known.",
+        "- {name: layers, key: block_count, minus: further}\n- {name: further, key: nextn_predict_layers}",
+        "- {name: further, key: nextn_predict_layers}\n- {name: layers, key: block_count, minus: further}",
+    ),
+    Explanation(
+        "M035",
+        "a rule that allows nothing",
+        "A rule says what its keys may hold: 'allowed', 'equals' or 'sections'. Keys that may hold anything are "
+        "'ignored'.",
+        "- {keys: [rope.scaling.factor], note: scaled rope is not supported}",
+        "- {keys: [rope.scaling.factor], allowed: [0, 1], note: scaled rope is not supported}",
+    ),
+    Explanation(
+        "M036",
+        "a tensor without a name",
+        "A tensor has a name in safetensors ('name'), in GGUF files ('gguf'), or both.",
+        "- {role: final_norm, shape: [hidden_size]}",
+        "- {role: final_norm, name: model.norm.weight, gguf: output_norm.weight, shape: [hidden_size]}",
+    ),
+    Explanation(
         "M040",
         "a family is declared twice",
         "Two entries have the same name, in one file or in several.",
@@ -105,5 +143,12 @@ CODES: tuple[Explanation, ...] = (
         "family.",
         "- {name: a, model_types: [glm4_moe]}\n- {name: b, model_types: [glm4_moe]}",
         "- {name: a, model_types: [glm4_moe]}\n- {name: b, model_types: [other_moe]}",
+    ),
+    Explanation(
+        "M042",
+        "two families claim one GGUF architecture",
+        "A GGUF file is matched to its family by 'general.architecture', so one architecture belongs to one family.",
+        "- {name: a, gguf: {architectures: [glm4moe], ...}}\n- {name: b, gguf: {architectures: [glm4moe], ...}}",
+        "- {name: a, gguf: {architectures: [glm4moe], ...}}\n- {name: b, gguf: {architectures: [other], ...}}",
     ),
 )

@@ -3,112 +3,73 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import overload
+from collections.abc import Iterator
 
-from strata_gen.diagnostics import Note, Sink, did_you_mean
-from strata_gen.edge.family_edge import FamilyEdge, FamilyFile, KeyEdge, TensorEdge
-from strata_gen.edge.formula import parse_condition, parse_formula
+from strata_gen.diagnostics import Sink, did_you_mean
+from strata_gen.edge.family_base import NUMBERS, FamilyPart, plain
+from strata_gen.edge.family_edge import FamilyFile, KeyEdge, TensorEdge
+from strata_gen.edge.family_gguf import convert_gguf
 from strata_gen.load.document import DataPath, Document
-from strata_gen.load.scalars import WrittenFloat, WrittenInt
 from strata_gen.model.family import (
     EXPERT_ROLES,
     MODEL_ROLES,
     REQUIRED_ROLES,
-    Condition,
     Family,
     Fixed,
-    Formula,
+    FixedValue,
     Json,
     Key,
     KeyType,
     LayerGroup,
     Network,
+    Role,
     Tensor,
 )
 
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
-_NUMBERS = (KeyType.INT, KeyType.FLOAT)
 
 
-@dataclass(frozen=True, slots=True)
-class _Converter:
-    """Converts one family; `document` gives the spans, `sink` takes the findings, `at` is the family's place."""
+def _plain(value: Json | list[Json]) -> FixedValue:
+    return tuple(map(plain, value)) if isinstance(value, list) else plain(value)
 
-    edge: FamilyEdge
-    document: Document
-    sink: Sink
-    at: DataPath
 
-    def error(self, number: str, message: str, path: DataPath, label: str = "", notes: tuple[Note, ...] = ()) -> None:
-        where = self.document.at(*self.at, *path)
-        self.sink.error(f"M{number}", f"{message} in family '{self.edge.name}'", where, label, notes)
+def _placeholders(role: Role, place: str) -> set[str]:
+    """What a name of a tensor of `role` holds: experts are stored one by one under their `name` alone."""
+    wanted = {"layer"} if role not in MODEL_ROLES else set()
+    return wanted | ({"expert"} if role in EXPERT_ROLES and place == "name" else set())
 
-    # --- formulas and conditions
 
-    def formula(self, text: str, path: DataPath) -> Formula:
-        try:
-            formula = parse_formula(text)
-        except ValueError as problem:
-            self.error("020", str(problem), path)
-            return Formula(())
-        for key in formula.keys:
-            self.check_key(key, _NUMBERS, path)
-        return formula
+class _Converter(FamilyPart):
+    """Converts one family."""
 
-    def condition(self, text: str, path: DataPath) -> Condition:
-        condition = parse_condition(text)
-        self.check_key(condition.key, (KeyType.BOOL,), path)
-        return condition
-
-    def check_key(self, name: str, types: Sequence[KeyType], path: DataPath) -> None:
-        known = {key.name: key for key in self.edge.config}
-        if name not in known:
-            self.error("021", f"unknown config key '{name}'", path, did_you_mean(name, known))
-        elif known[name].type not in types:
-            self.error("022", f"config key '{name}' is {known[name].type}, not {' or '.join(types)}", path)
+    __slots__ = ()
 
     # --- config
 
     def default(self, edge: KeyEdge, path: DataPath) -> Json:
         given = edge.default
         if edge.required and given is not None:
-            self.error("023", f"config key '{edge.name}' is required, so its default never counts", (*path, "default"))
+            self.error("M023", f"config key '{edge.name}' is required, so its default never counts", (*path, "default"))
         if not edge.required and given is None and edge.type is not KeyType.IDS:
-            self.error("024", f"config key '{edge.name}' is neither required nor has it a default", (*path, "name"))
-        fits: dict[KeyType, tuple[type, ...]] = {
-            KeyType.INT: (int,),
-            KeyType.FLOAT: (int, float),
-            KeyType.BOOL: (bool,),
-            KeyType.STR: (str,),
-            KeyType.IDS: (int,),
-        }
-        wrong_bool = isinstance(given, bool) and edge.type is not KeyType.BOOL
-        if given is not None and (wrong_bool or not isinstance(given, fits[edge.type])):
-            self.error("025", f"default of config key '{edge.name}' is not {edge.type}", (*path, "default"))
-            return None
-        # Numbers of the loader remember their text; the model holds plain ones.
-        if edge.type is KeyType.FLOAT and isinstance(given, int | float):
-            return float(given)
-        return int(given) if isinstance(given, int) and not isinstance(given, bool) else given
+            self.error("M024", f"config key '{edge.name}' is neither required nor has it a default", (*path, "name"))
+        return self.typed(given, edge.type, edge.name, (*path, "default"))
 
     def key(self, edge: KeyEdge, path: DataPath) -> Key:
         limits = edge.range
         related = (edge.at_most, edge.multiple_of, limits.min, limits.max, limits.above)
-        if edge.type not in _NUMBERS and any(limit is not None for limit in related):
-            self.error("026", f"config key '{edge.name}' is {edge.type}: only numbers have bounds", (*path, "type"))
+        if edge.type not in NUMBERS and any(limit is not None for limit in related):
+            self.error("M026", f"config key '{edge.name}' is {edge.type}: only numbers have bounds", (*path, "type"))
         return Key(
             name=edge.name,
             paths=tuple(edge.paths or (edge.name,)),
             type=edge.type,
             required=edge.required,
             default=self.default(edge, path),
-            minimum=_plain(limits.min),
-            maximum=_plain(limits.max),
-            above=_plain(limits.above),
-            at_most=None if edge.at_most is None else self.formula(edge.at_most, (*path, "at_most")),
-            multiple_of=None if edge.multiple_of is None else self.formula(edge.multiple_of, (*path, "multiple_of")),
+            minimum=plain(limits.min),
+            maximum=plain(limits.max),
+            above=plain(limits.above),
+            at_most=self.maybe(edge.at_most, (*path, "at_most")),
+            multiple_of=self.maybe(edge.multiple_of, (*path, "multiple_of")),
             help=edge.help,
         )
 
@@ -120,38 +81,48 @@ class _Converter:
             end = self.formula(edge.end, ("layers", index, "end"))
             yield LayerGroup(edge.name, first, end, edge.loaded, edge.optional)
 
-    def check_name(self, edge: TensorEdge, path: DataPath) -> None:
-        wanted = {"layer"} if edge.role not in MODEL_ROLES else set()
-        wanted |= {"expert"} if edge.role in EXPERT_ROLES else set()
-        found = _PLACEHOLDER.findall(edge.name)
-        if set(found) != wanted or len(found) != len(wanted):
-            words = " and ".join(f"{{{name}}}" for name in sorted(wanted, reverse=True)) or "no placeholder"
-            self.error("027", f"the name of a tensor of role '{edge.role}' holds {words}", (*path, "name"))
-        if (edge.layers is not None) != ("layer" in wanted):
-            needs = "names its layers" if "layer" in wanted else "belongs to no layer"
-            self.error("028", f"a tensor of role '{edge.role}' {needs}", path)
+    def check_names(self, edge: TensorEdge, path: DataPath) -> None:
+        names = {"name": edge.name, "fused": edge.fused, "gguf": edge.gguf}
+        if edge.name is None and edge.gguf is None:
+            self.error("M036", f"the tensor of role '{edge.role}' has no name", (*path, "role"))
+        if edge.fused is not None and edge.role not in EXPERT_ROLES:
+            self.error("M027", f"only experts are fused, not '{edge.role}'", (*path, "fused"))
+        for place, name in names.items():
+            found = _PLACEHOLDER.findall(name or "")
+            wanted = _placeholders(edge.role, place)
+            if name is not None and (set(found) != wanted or len(found) != len(wanted)):
+                words = " and ".join(f"{{{word}}}" for word in sorted(wanted, reverse=True)) or "no placeholder"
+                self.error("M027", f"the {place} of a tensor of role '{edge.role}' holds {words}", (*path, place))
+        if (edge.layers is None) != (edge.role in MODEL_ROLES):
+            needs = "belongs to no layer" if edge.role in MODEL_ROLES else "names its layers"
+            self.error("M028", f"a tensor of role '{edge.role}' {needs}", path)
 
     def tensor(self, edge: TensorEdge, path: DataPath) -> Tensor:
-        self.check_name(edge, path)
+        self.check_names(edge, path)
         known = [group.name for group in self.edge.layers]
         for index, group in enumerate(edge.layers or ()):
             if group not in known:
                 where: DataPath = (*path, "layers", index)
-                self.error("029", f"unknown group of layers '{group}'", where, did_you_mean(group, known))
+                self.error("M029", f"unknown group of layers '{group}'", where, did_you_mean(group, known))
         return Tensor(
-            name=edge.name,
             role=edge.role,
+            name=edge.name,
+            fused=edge.fused,
+            gguf=edge.gguf,
             shape=tuple(self.formula(size, (*path, "shape", index)) for index, size in enumerate(edge.shape)),
-            dtypes=tuple(edge.dtypes),
             when=None if edge.when is None else self.condition(edge.when, (*path, "when")),
             groups=tuple(edge.layers or ()),
             optional=edge.optional,
         )
 
     def check_roles(self) -> None:
-        missing = [role for role in REQUIRED_ROLES if role not in {edge.role for edge in self.edge.tensors}]
-        if missing:
-            self.error("030", f"no tensor has the role {', '.join(missing)}", ("tensors",))
+        places = {"": {edge.role for edge in self.edge.tensors if edge.name is not None}}
+        if self.edge.gguf is not None:
+            places[" in GGUF files"] = {edge.role for edge in self.edge.tensors if edge.gguf is not None}
+        for place, roles in places.items():
+            missing = [role for role in REQUIRED_ROLES if role not in roles]
+            if missing:
+                self.error("M030", f"no tensor{place} has the role {', '.join(missing)}", ("tensors",))
 
     # --- the whole
 
@@ -174,19 +145,12 @@ class _Converter:
             eos_ids=edge.eos_ids,
         )
 
-    def check_repeats(self, what: str, values: Iterable[str], path: DataPath) -> None:
-        first: dict[str, int] = {}
-        for index, value in enumerate(values):
-            if value in first:
-                note = Note("first given here", self.document.at(*self.at, *path, first[value]))
-                self.error("031", f"{what} '{value}' is given twice", (*path, index), notes=(note,))
-            first.setdefault(value, index)
-
     def family(self) -> Family:
         edge = self.edge
         self.check_repeats("config key", (key.name for key in edge.config), ("config",))
         self.check_repeats("group of layers", (group.name for group in edge.layers), ("layers",))
-        self.check_repeats("tensor", (tensor.name for tensor in edge.tensors), ("tensors",))
+        for place in ("name", "gguf"):
+            self.check_repeats("tensor", (getattr(tensor, place) for tensor in edge.tensors), ("tensors",))
         self.check_repeats("role", (tensor.role for tensor in edge.tensors), ("tensors",))
         self.check_roles()
         return Family(
@@ -199,19 +163,9 @@ class _Converter:
             groups=tuple(self.groups()),
             tensors=tuple(self.tensor(tensor, ("tensors", index)) for index, tensor in enumerate(edge.tensors)),
             network=self.network(),
+            gguf=convert_gguf(self),
             span=self.document.at(*self.at, "name"),
         )
-
-
-@overload
-def _plain(value: float | None) -> float | None: ...
-@overload
-def _plain(value: Json) -> Json: ...
-def _plain(value: Json) -> Json:
-    """Strip the remembered text from a number of the loader."""
-    if isinstance(value, WrittenInt):
-        return int(value)
-    return float(value) if isinstance(value, WrittenFloat) else value
 
 
 def convert_file(edge: FamilyFile, document: Document, sink: Sink) -> tuple[Family, ...]:

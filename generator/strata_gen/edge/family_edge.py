@@ -7,16 +7,17 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
 from strata_gen.edge.base import Edge, Text
-from strata_gen.model.family import KeyType, Role, TensorType
+from strata_gen.model.family import KeyType, Role
 
 _LAX = Field(strict=False)  # YAML has words, not enum members
 
 KeyTypeName = Annotated[KeyType, _LAX]
 RoleName = Annotated[Role, _LAX]
-TensorTypeName = Annotated[TensorType, _LAX]
 JsonValue = StrictBool | StrictInt | StrictFloat | StrictStr | None
+FixedValue = JsonValue | list[JsonValue]
 KeyName = Annotated[Text, Field(pattern=r"^[a-z][a-z0-9_]*$")]
 PathText = Annotated[Text, Field(pattern=r"^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*$")]
+MetadataPattern = Annotated[Text, Field(pattern=r"^[a-z][a-z0-9_]*(\.[a-z0-9_]+)*(\.\*)?$")]
 
 
 def _number_as_text(value: object) -> object:
@@ -25,6 +26,8 @@ def _number_as_text(value: object) -> object:
 
 FormulaText = Annotated[str, BeforeValidator(_number_as_text)]
 """A sum of products over config keys and whole numbers: `2 * hidden_size + 1`."""
+
+TensorName = Annotated[Text, Field(min_length=1)]
 
 ConditionText = Annotated[Text, Field(pattern=r"^(not )?[a-z][a-z0-9_]*$")]
 
@@ -55,7 +58,7 @@ class FixedEdge(Edge):
     """A config path that may only hold one of `allowed`, or be absent."""
 
     path: PathText
-    allowed: Annotated[list[JsonValue], Field(min_length=1)]
+    allowed: Annotated[list[FixedValue], Field(min_length=1)]
     note: Annotated[Text, Field(min_length=1)]
 
 
@@ -70,12 +73,13 @@ class LayersEdge(Edge):
 
 
 class TensorEdge(Edge):
-    """The tensors of one role."""
+    """The tensors of one role: `name` in safetensors, `fused` there too when experts are stacked, `gguf` in GGUF."""
 
     role: RoleName
-    name: Annotated[Text, Field(min_length=1)]
+    name: TensorName | None = None
+    fused: TensorName | None = None
+    gguf: TensorName | None = None
     shape: Annotated[list[FormulaText], Field(min_length=1, max_length=2)]
-    dtypes: Annotated[list[TensorTypeName], Field(min_length=1, default_factory=lambda: list(TensorType))]
     layers: Annotated[list[Text], Field(min_length=1)] | None = None
     when: ConditionText | None = None
     optional: bool = False
@@ -100,7 +104,7 @@ class ExpertsEdge(Edge):
 class RouterEdge(Edge):
     """How experts are chosen and weighted. `normalised` names a bool key."""
 
-    scores: Literal["sigmoid"]
+    scores: Literal["sigmoid", "softmax"]
     normalised: ConditionText
     scale: FormulaText
 
@@ -123,6 +127,56 @@ class NetworkEdge(Edge):
     eos_ids: KeyName
 
 
+class GgufKeyEdge(Edge):
+    """Where a GGUF file has the value of a config key.
+
+    `key`: a metadata key of the architecture, or a whole one that begins with `tokenizer.`; `default` counts when it is
+    absent. `minus` and `over` name config keys to subtract and to divide by, `zero` what a stored 0 means. Or instead
+    of `key`: `rows` of a tensor, whether a tensor is `present` or `absent`, a fixed `value`.
+    """
+
+    name: KeyName
+    key: PathText | None = None
+    default: JsonValue = None
+    minus: KeyName | None = None
+    over: KeyName | None = None
+    zero: JsonValue = None
+    rows: TensorName | None = None
+    present: TensorName | None = None
+    absent: TensorName | None = None
+    value: JsonValue = None
+
+
+class GgufRuleEdge(Edge):
+    """Metadata keys that may be absent, hold one of `allowed`, or what `equals` says; anything else is refused.
+
+    Every item of an array is held to it. `sections`: pairs that are rotated, which rope sections of text must cover.
+    """
+
+    keys: Annotated[list[PathText], Field(min_length=1)]
+    allowed: Annotated[list[JsonValue], Field(default_factory=list)]
+    equals: FormulaText | None = None
+    sections: FormulaText | None = None
+    note: Annotated[Text, Field(min_length=1)]
+
+
+class GgufIgnoredEdge(Edge):
+    """Metadata keys (`x.*` for all below `x`) and tensors that change nothing, and why."""
+
+    keys: Annotated[list[MetadataPattern], Field(default_factory=list)]
+    tensors: Annotated[list[TensorName], Field(default_factory=list)]
+    note: Annotated[Text, Field(min_length=1)]
+
+
+class GgufEdge(Edge):
+    """The family in GGUF files. Metadata keys are written without the architecture's name before them."""
+
+    architectures: Annotated[list[Text], Field(min_length=1)]
+    config: Annotated[list[GgufKeyEdge], Field(min_length=1)]
+    rules: Annotated[list[GgufRuleEdge], Field(default_factory=list)]
+    ignored: Annotated[list[GgufIgnoredEdge], Field(default_factory=list)]
+
+
 class FamilyEdge(Edge):
     """One model family."""
 
@@ -135,6 +189,7 @@ class FamilyEdge(Edge):
     layers: Annotated[list[LayersEdge], Field(min_length=1)]
     network: NetworkEdge
     tensors: Annotated[list[TensorEdge], Field(min_length=1)]
+    gguf: GgufEdge | None = None
 
 
 class FamilyFile(Edge):

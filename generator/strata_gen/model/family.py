@@ -10,6 +10,9 @@ from strata_gen.diagnostics import Span
 Json = bool | int | float | str | None
 """A JSON value that is neither a list nor an object."""
 
+FixedValue = Json | tuple[Json, ...]
+"""A JSON value that is no object; lists are tuples."""
+
 
 class KeyType(StrEnum):
     """Type of a config key's value."""
@@ -27,6 +30,7 @@ class Role(StrEnum):
     EMBEDDING = "embedding"
     FINAL_NORM = "final_norm"
     HEAD = "head"
+    HEAD_SCALE = "head_scale"
     ATTN_NORM = "attn_norm"
     ATTN_Q = "attn_q"
     ATTN_K = "attn_k"
@@ -35,6 +39,11 @@ class Role(StrEnum):
     ATTN_Q_BIAS = "attn_q_bias"
     ATTN_K_BIAS = "attn_k_bias"
     ATTN_V_BIAS = "attn_v_bias"
+    ATTN_O_BIAS = "attn_o_bias"
+    ATTN_Q_SCALE = "attn_q_scale"
+    ATTN_K_SCALE = "attn_k_scale"
+    ATTN_V_SCALE = "attn_v_scale"
+    ATTN_O_SCALE = "attn_o_scale"
     ATTN_Q_NORM = "attn_q_norm"
     ATTN_K_NORM = "attn_k_norm"
     MLP_NORM = "mlp_norm"
@@ -46,6 +55,9 @@ class Role(StrEnum):
     EXPERT_GATE = "expert_gate"
     EXPERT_UP = "expert_up"
     EXPERT_DOWN = "expert_down"
+    EXPERT_GATE_SCALE = "expert_gate_scale"
+    EXPERT_UP_SCALE = "expert_up_scale"
+    EXPERT_DOWN_SCALE = "expert_down_scale"
     SHARED_GATE = "shared_gate"
     SHARED_UP = "shared_up"
     SHARED_DOWN = "shared_down"
@@ -58,7 +70,7 @@ class Role(StrEnum):
 
 
 EXPERT_ROLES = frozenset({Role.EXPERT_GATE, Role.EXPERT_UP, Role.EXPERT_DOWN})
-MODEL_ROLES = frozenset({Role.EMBEDDING, Role.FINAL_NORM, Role.HEAD})
+MODEL_ROLES = frozenset({Role.EMBEDDING, Role.FINAL_NORM, Role.HEAD, Role.HEAD_SCALE})
 """Roles of the whole network; every other role belongs to layers."""
 
 REQUIRED_ROLES = (
@@ -75,13 +87,6 @@ REQUIRED_ROLES = (
     Role.EXPERT_UP,
     Role.EXPERT_DOWN,
 )
-
-
-class TensorType(StrEnum):
-    """Element type of a stored tensor."""
-
-    BF16 = "BF16"
-    F32 = "F32"
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +139,7 @@ class Fixed:
     """A config path that may only hold one of `allowed`, or be absent."""
 
     path: str
-    allowed: tuple[Json, ...]
+    allowed: tuple[FixedValue, ...]
     note: str
 
 
@@ -151,12 +156,13 @@ class LayerGroup:
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """Tensors of one role; the name holds `{layer}` and `{expert}` where there are several."""
+    """Tensors of one role; see `strata_runtime.families.TensorInfo`. It has one name at least."""
 
-    name: str
     role: Role
+    name: str | None
+    fused: str | None
+    gguf: str | None
     shape: tuple[Formula, ...]
-    dtypes: tuple[TensorType, ...]
     when: Condition | None
     groups: tuple[str, ...]
     optional: bool
@@ -188,6 +194,52 @@ class Network:
 
 
 @dataclass(frozen=True, slots=True)
+class GgufKey:
+    """Where a GGUF file has the value of the config key `name`; see `strata_runtime.families.GgufKey`."""
+
+    name: str
+    key: str | None
+    default: Json
+    minus: str | None
+    over: str | None
+    zero: Json
+    rows: str | None
+    present: str | None
+    absent: str | None
+    value: Json
+
+
+@dataclass(frozen=True, slots=True)
+class GgufRule:
+    """What metadata keys may hold, or be absent; see `strata_runtime.families.GgufRule`."""
+
+    keys: tuple[str, ...]
+    allowed: tuple[Json, ...]
+    equals: Formula | None
+    sections: Formula | None
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class GgufIgnored:
+    """Metadata keys and tensors that change nothing, and why."""
+
+    keys: tuple[str, ...]
+    tensors: tuple[str, ...]
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class Gguf:
+    """How the family's checkpoints look in GGUF files. Tensor names are with the tensors."""
+
+    architectures: tuple[str, ...]
+    config: tuple[GgufKey, ...]
+    rules: tuple[GgufRule, ...]
+    ignored: tuple[GgufIgnored, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Family:
     """One model family."""
 
@@ -200,6 +252,7 @@ class Family:
     groups: tuple[LayerGroup, ...]
     tensors: tuple[Tensor, ...]
     network: Network
+    gguf: Gguf | None
     span: Span
 
     @property

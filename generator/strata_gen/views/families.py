@@ -1,22 +1,42 @@
-"""Views of the families: the Python tables of a kernels package, and the reference page."""
+"""Views of the families: the Python tables of a kernels package."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from strata_gen.emitter import Emitter
-from strata_gen.model.family import Condition, Family, Fixed, Formula, Key, LayerGroup, Tensor, Term
+from strata_gen.model.family import (
+    Condition,
+    Family,
+    Fixed,
+    Formula,
+    GgufIgnored,
+    GgufKey,
+    GgufRule,
+    Key,
+    KeyType,
+    LayerGroup,
+    Tensor,
+)
 from strata_gen.resolve import Plan
 
 TEMPLATE = "families.py.j2"
-PAGE_TEMPLATE = "families.md.j2"
+
+
+@dataclass(frozen=True, slots=True)
+class GgufView:
+    """The family in GGUF files; every item of the tuples is a Python expression."""
+
+    architectures: str
+    config: tuple[str, ...]
+    rules: tuple[str, ...]
+    ignored: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class FamilyView:
-    """One family; every item of the tuples is a Python expression."""
+    """One family; every item of the tuples is a Python expression. `gguf`: one item, or none."""
 
     name: str
     title: str
@@ -27,6 +47,7 @@ class FamilyView:
     groups: tuple[str, ...]
     tensors: tuple[str, ...]
     network: tuple[str, ...]
+    gguf: tuple[GgufView, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +103,8 @@ def _group(group: LayerGroup) -> str:
 
 def _tensor(tensor: Tensor) -> str:
     return (
-        f"TensorInfo({tensor.name!r}, {str(tensor.role)!r}, {_tuple(map(_formula, tensor.shape))}, "
-        f"{_words(tensor.dtypes)}, {_condition(tensor.when)}, {_words(tensor.groups)}, {tensor.optional})"
+        f"TensorInfo({str(tensor.role)!r}, {tensor.name!r}, {tensor.fused!r}, {tensor.gguf!r}, "
+        f"{_tuple(map(_formula, tensor.shape))}, {_condition(tensor.when)}, {_words(tensor.groups)}, {tensor.optional})"
     )
 
 
@@ -95,6 +116,39 @@ def _network(family: Family) -> tuple[str, ...]:
 
     network = family.network
     return tuple(f"{name}={text(getattr(network, name))}" for name in network.__slots__)
+
+
+def _gguf_key(key: GgufKey, kind: KeyType) -> str:
+    default = "()" if kind is KeyType.IDS and key.default is None else repr(key.default)
+    return (
+        f"GgufKey({key.name!r}, {key.key!r}, {default}, {key.minus!r}, {key.over!r}, {key.zero!r}, {key.rows!r}, "
+        f"{key.present!r}, {key.absent!r}, {key.value!r})"
+    )
+
+
+def _gguf_rule(rule: GgufRule) -> str:
+    return (
+        f"GgufRule({_words(rule.keys)}, {_tuple(map(repr, rule.allowed))}, {_maybe(rule.equals)}, "
+        f"{_maybe(rule.sections)}, {rule.note!r})"
+    )
+
+
+def _gguf_ignored(ignored: GgufIgnored) -> str:
+    return f"GgufIgnored({_words(ignored.keys)}, {_words(ignored.tensors)}, {ignored.note!r})"
+
+
+def _gguf(family: Family) -> tuple[GgufView, ...]:
+    if family.gguf is None:
+        return ()
+    kinds = {key.name: key.type for key in family.keys}
+    return (
+        GgufView(
+            architectures=_words(family.gguf.architectures),
+            config=tuple(_gguf_key(key, kinds[key.name]) for key in family.gguf.config),
+            rules=tuple(map(_gguf_rule, family.gguf.rules)),
+            ignored=tuple(map(_gguf_ignored, family.gguf.ignored)),
+        ),
+    )
 
 
 def family_view(family: Family) -> FamilyView:
@@ -109,6 +163,7 @@ def family_view(family: Family) -> FamilyView:
         groups=tuple(map(_group, family.groups)),
         tensors=tuple(map(_tensor, family.tensors)),
         network=_network(family),
+        gguf=_gguf(family),
     )
 
 
@@ -121,113 +176,3 @@ def _sources(plan: Plan) -> tuple[str, ...]:
 
 
 EMITTERS = (Emitter(TEMPLATE, _views, _sources),)
-
-
-@dataclass(frozen=True, slots=True)
-class KeyRow:
-    """A row of the page's table of config keys."""
-
-    name: str
-    type: str
-    default: str
-    bounds: str
-    help: str
-
-
-@dataclass(frozen=True, slots=True)
-class TensorRow:
-    """A row of the page's table of tensors."""
-
-    name: str
-    role: str
-    shape: str
-    layers: str
-    when: str
-
-
-@dataclass(frozen=True, slots=True)
-class FamilyPage:
-    """One family in the reference page."""
-
-    name: str
-    title: str
-    anchor: str
-    model_types: str
-    architectures: str
-    keys: tuple[KeyRow, ...]
-    fixed: tuple[str, ...]
-    groups: tuple[str, ...]
-    tensors: tuple[TensorRow, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class FamiliesPage:
-    """The reference page of families."""
-
-    families: tuple[FamilyPage, ...]
-
-
-def formula_text(formula: Formula) -> str:
-    """Return a formula as it is written in a spec."""
-
-    def product(term: Term) -> str:
-        return " * ".join(([str(term.factor)] if term.factor != 1 or not term.keys else []) + list(term.keys))
-
-    return " + ".join(map(product, formula.terms))
-
-
-def _bounds(key: Key) -> str:
-    parts = [
-        f"at least {key.minimum}" if key.minimum is not None else "",
-        f"above {key.above}" if key.above is not None else "",
-        f"at most {key.maximum}" if key.maximum is not None else "",
-        f"at most `{formula_text(key.at_most)}`" if key.at_most else "",
-        f"a multiple of `{formula_text(key.multiple_of)}`" if key.multiple_of else "",
-    ]
-    return ", ".join(part for part in parts if part)
-
-
-def _key_row(key: Key) -> KeyRow:
-    default = "required" if key.required else "none" if key.default is None else f"`{json.dumps(key.default)}`"
-    return KeyRow(" or ".join(f"`{path}`" for path in key.paths), str(key.type), default, _bounds(key), key.help)
-
-
-def _tensor_row(tensor: Tensor) -> TensorRow:
-    when = "" if tensor.when is None else f"`{'' if tensor.when.value else 'not '}{tensor.when.key}`"
-    return TensorRow(
-        name=tensor.name,
-        role=str(tensor.role),
-        shape=", ".join(map(formula_text, tensor.shape)),
-        layers=", ".join(tensor.groups) or "-",
-        when=when or ("may be absent" if tensor.optional else "always"),
-    )
-
-
-def _group_line(group: LayerGroup) -> str:
-    notes = ["" if group.loaded else "checked, not used yet", "may be absent" if group.optional else ""]
-    note = "; ".join(part for part in notes if part)
-    line = f"`{group.name}`: from `{formula_text(group.first)}` up to and without `{formula_text(group.end)}`"
-    return f"{line} ({note})" if note else line
-
-
-def families_page(families: Iterable[Family]) -> FamiliesPage:
-    """Return the view of the reference page."""
-    return FamiliesPage(
-        tuple(
-            FamilyPage(
-                name=family.name,
-                title=family.title,
-                anchor=family.anchor,
-                model_types=", ".join(f"`{name}`" for name in family.model_types),
-                architectures=", ".join(f"`{name}`" for name in family.architectures),
-                keys=tuple(map(_key_row, family.keys)),
-                fixed=tuple(
-                    f"`{fixed.path}`: {', '.join(f'`{json.dumps(v)}`' for v in fixed.allowed)} ({fixed.note})"
-                    for fixed in family.fixed
-                ),
-                groups=tuple(map(_group_line, family.groups)),
-                tensors=tuple(map(_tensor_row, family.tensors)),
-            )
-            for family in families
-        )
-    )

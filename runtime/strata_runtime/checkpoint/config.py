@@ -25,9 +25,10 @@ _ABSENT = object()
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """A family, and the value of each of its keys."""
+    """A family, and the value of each of its keys. `path`: the file that says so, `says`: how messages call it."""
 
     path: Path
+    says: str
     family: FamilyInfo
     values: Mapping[str, ConfigValue]
 
@@ -52,8 +53,8 @@ def _is_int(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _typed(value: object, key: KeyInfo, where: str) -> ConfigValue:
-    """Return the value in the key's type. Whole floats are no ints, and bools are no numbers."""
+def typed(value: object, key: KeyInfo, where: str) -> ConfigValue:
+    """Return a value in the key's type. Whole floats are no ints, bools no numbers. Raises `UserError`."""
     if key.type == "ids":
         ids = () if value is None else tuple(value) if isinstance(value, list) else (value,)
         if all(_is_int(one) and one >= 0 for one in ids):
@@ -69,7 +70,8 @@ def _typed(value: object, key: KeyInfo, where: str) -> ConfigValue:
     raise UserError(f"{where}: expected {_TYPE_WORDS[key.type]}, found {json_type(value)}")
 
 
-def _check_bounds(value: ConfigValue, key: KeyInfo, where: str) -> None:
+def check_bounds(value: ConfigValue, key: KeyInfo, where: str) -> None:
+    """Check a key's own bounds. Raises `UserError`."""
     if not isinstance(value, int | float) or isinstance(value, bool):
         return
     for bound, is_wrong, words in (
@@ -89,14 +91,15 @@ def _read_key(raw: Mapping[str, object], key: KeyInfo, path: Path) -> ConfigValu
         if key.required:
             raise UserError(f"{path}: '{key.paths[0]}' is missing ({key.help.rstrip('.').lower()})")
         return key.default
-    values = [_typed(value, key, f"{path}: '{place}'") for place, value in found]
+    values = [typed(value, key, f"{path}: '{place}'") for place, value in found]
     if any(value != values[0] for value in values):
         raise UserError(f"{path}: '{found[0][0]}' and '{found[1][0]}' disagree: {values[0]} and {values[1]}")
-    _check_bounds(values[0], key, f"{path}: '{found[0][0]}'")
+    check_bounds(values[0], key, f"{path}: '{found[0][0]}'")
     return values[0]
 
 
-def _check_relations(values: Mapping[str, ConfigValue], key: KeyInfo, path: Path) -> None:
+def check_relations(values: Mapping[str, ConfigValue], key: KeyInfo, path: Path) -> None:
+    """Check a key against the others. Raises `UserError`."""
     value = values[key.name]
     if key.at_most is not None and isinstance(value, int | float) and value > key.at_most.number(values):
         limit = key.at_most.number(values)
@@ -108,10 +111,11 @@ def _check_relations(values: Mapping[str, ConfigValue], key: KeyInfo, path: Path
 
 def _check_fixed(raw: Mapping[str, object], fixed: Fixed, path: Path) -> None:
     value = _at(raw, fixed.path)
+    listed = tuple(value) if isinstance(value, list) else value
     # 1 and true are equal in Python and not in JSON.
-    if value is _ABSENT or any(type(value) is type(allowed) and value == allowed for allowed in fixed.allowed):
+    if value is _ABSENT or any(type(listed) is type(allowed) and listed == allowed for allowed in fixed.allowed):
         return
-    allowed = " or ".join(map(json_type, fixed.allowed))
+    allowed = " or ".join("[]" if one == () else json_type(one) for one in fixed.allowed)
     raise UserError(f"{path}: '{fixed.path}' is {json_type(value)}, only {allowed} works: {fixed.note}")
 
 
@@ -154,5 +158,5 @@ def read_config(folder: Path, families: Sequence[FamilyInfo]) -> Config:
         _check_fixed(raw, fixed, path)
     values = {key.name: _read_key(raw, key, path) for key in family.keys}
     for key in family.keys:
-        _check_relations(values, key, path)
-    return Config(path, family, values)
+        check_relations(values, key, path)
+    return Config(path, CONFIG_FILE, family, values)

@@ -2,55 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 
-import torch
-
-from strata_runtime.checkpoint.header import Entry
 from strata_runtime.checkpoint.shard import Shard, open_shard
+from strata_runtime.checkpoint.stored import Found, Tensors, some
 from strata_runtime.errors import UserError
+from strata_runtime.formats import FormatInfo
 from strata_runtime.strict_json import json_type, read_object
 
 SINGLE_FILE = "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"
 CONFIG_FILE = "config.json"
-NAMED_AT_MOST = 5
-
-
-def some(names: Iterable[str]) -> str:
-    """Name the first few of `names` and count the rest."""
-    listed = list(names)
-    rest = len(listed) - NAMED_AT_MOST
-    return ", ".join(listed[:NAMED_AT_MOST]) + (f" and {rest} more" if rest > 0 else "")
-
-
-@dataclass(frozen=True, slots=True)
-class Tensors:
-    """All tensors of a checkpoint folder, by name."""
-
-    folder: Path
-    shards: dict[str, Shard]
-
-    def entry(self, name: str) -> Entry:
-        """Dtype, shape and place of one tensor."""
-        return self.shards[name].entries[name]
-
-    def tensor(self, name: str) -> torch.Tensor:
-        """One tensor in its stored dtype, mapped."""
-        return self.shards[name].tensor(name)
-
-    @property
-    def bytes(self) -> int:
-        """Size of all files, in bytes."""
-        return sum({shard.path: shard.bytes.nbytes for shard in self.shards.values()}.values())
-
-    @property
-    def where(self) -> str:
-        """The folder, or its one file, for messages about tensors that are not there."""
-        files = {shard.path for shard in self.shards.values()}
-        return str(files.pop() if len(files) == 1 else self.folder)
 
 
 def _weight_map(path: Path) -> dict[str, str]:
@@ -67,7 +30,7 @@ def _weight_map(path: Path) -> dict[str, str]:
     return result
 
 
-def _open_sharded(folder: Path) -> Tensors:
+def _open_sharded(folder: Path) -> dict[str, Shard]:
     index = folder / INDEX_FILE
     files = _weight_map(index)
     shards: dict[str, Shard] = {}
@@ -81,16 +44,34 @@ def _open_sharded(folder: Path) -> Tensors:
             raise UserError(f"{shard.path}: lacks tensors that {INDEX_FILE} says it holds: {some(absent)}")
         if unlisted := sorted(shard.entries.keys() - listed):
             raise UserError(f"{shard.path}: holds tensors that {INDEX_FILE} does not list for it: {some(unlisted)}")
-    return Tensors(folder, {name: shards[file] for name, file in files.items()})
+    return {name: shards[file] for name, file in files.items()}
 
 
-def open_folder(folder: Path) -> Tensors:
-    """Map every file of a checkpoint: `model.safetensors`, or the files that its index names. Raises `UserError`."""
+def _shards(folder: Path) -> dict[str, Shard]:
+    """Map the files of a folder; returns the one that holds each tensor."""
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder; a checkpoint is a folder with {CONFIG_FILE} and {SINGLE_FILE}")
     if (folder / SINGLE_FILE).is_file():
         shard = open_shard(folder / SINGLE_FILE)
-        return Tensors(folder, dict.fromkeys(shard.entries, shard))
+        return dict.fromkeys(shard.entries, shard)
     if (folder / INDEX_FILE).is_file():
         return _open_sharded(folder)
     raise UserError(f"{folder}: holds neither {SINGLE_FILE} nor {INDEX_FILE}")
+
+
+def _found(shard: Shard, name: str, forms: Mapping[str, FormatInfo]) -> Found:
+    entry = shard.entries[name]
+    return Found(shard.path, entry.dtype, entry.shape, forms.get(entry.dtype), shard.data(name))
+
+
+def open_folder(folder: Path, formats: Iterable[FormatInfo]) -> Tensors:
+    """Map every file of a checkpoint: `model.safetensors`, or the files that its index names. Raises `UserError`.
+
+    `formats`: what tensors may be stored in.
+    """
+    forms = {form.safetensors: form for form in formats if form.safetensors is not None}
+    shards = _shards(folder)
+    files = {shard.path: len(shard.content) for shard in shards.values()}
+    where = str(next(iter(files)) if len(files) == 1 else folder)
+    found = {name: _found(shard, name, forms) for name, shard in shards.items()}
+    return Tensors(where, found, tuple(forms), sum(files.values()))

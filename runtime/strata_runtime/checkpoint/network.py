@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from strata_runtime.checkpoint.config import Config
 from strata_runtime.errors import UserError
@@ -25,6 +26,7 @@ class Network:
     experts: int
     top_k: int
     expert_width: int
+    router_scores: Literal["sigmoid", "softmax"]
     router_normalised: bool
     router_scale: float
     eos_ids: tuple[int, ...]
@@ -67,6 +69,7 @@ def read_network(config: Config) -> Network:
         experts=config.size(info.experts),
         top_k=config.size(info.experts_per_token),
         expert_width=config.size(info.expert_width),
+        router_scores=info.router_scores,
         router_normalised=info.router_normalised.holds(values),
         router_scale=float(info.router_scale.number(values)),
         eos_ids=_eos_ids(config, vocab_size),

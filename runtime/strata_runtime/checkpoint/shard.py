@@ -3,36 +3,27 @@
 from __future__ import annotations
 
 import mmap
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
-
-from strata_runtime.checkpoint.header import Entry, parse_header
+from strata_runtime.checkpoint.header import ITEM_BYTES, Entry, parse_header
 from strata_runtime.errors import UserError
 
-TORCH_TYPES = {"BF16": torch.bfloat16, "F32": torch.float32}
-"""The element types that a family may name."""
 
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Shard:
-    """A mapped file. `bytes` is uint8 over the whole file; the map lives as long as any view of it."""
+    """A mapped file; the map lives as long as any view of it."""
 
     path: Path
     entries: Mapping[str, Entry]
-    bytes: torch.Tensor
+    content: memoryview
 
-    def tensor(self, name: str) -> torch.Tensor:
-        """Return the tensor in its stored dtype: a read-only view, or a copy where the file does not align it."""
+    def data(self, name: str) -> memoryview:
+        """Return the tensor's bytes: a read-only view, or a copy where the file does not align them."""
         entry = self.entries[name]
-        dtype = TORCH_TYPES[entry.dtype]
-        raw = self.bytes[entry.start : entry.stop]
-        if entry.start % dtype.itemsize:
-            raw = raw.clone()
-        return raw.view(dtype).view(entry.shape)
+        data = self.content[entry.start : entry.stop]
+        return memoryview(bytes(data)) if entry.start % ITEM_BYTES[entry.dtype] else data
 
 
 def open_shard(path: Path) -> Shard:
@@ -43,9 +34,5 @@ def open_shard(path: Path) -> Shard:
             mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
     except OSError as problem:
         raise UserError(f"{path}: cannot be read: {problem.strerror}") from None
-    entries = parse_header(path, memoryview(mapped))
-    with warnings.catch_warnings():
-        # Writing to the map would be an error; nothing here writes to a weight.
-        warnings.filterwarnings("ignore", message="The given buffer is not writable")
-        content = torch.frombuffer(mapped, dtype=torch.uint8)
-    return Shard(path, entries, content)
+    content = memoryview(mapped)
+    return Shard(path, parse_header(path, content), content)

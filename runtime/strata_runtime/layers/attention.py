@@ -10,9 +10,10 @@ import torch
 from torch.nn.functional import scaled_dot_product_attention
 
 from strata_runtime.checkpoint.network import Network
+from strata_runtime.checkpoint.stored import Stored
 from strata_runtime.layers.buffers import WINDOW, Buffers, HeadRows, OneToken
 from strata_runtime.layers.kv_cache import KVCache
-from strata_runtime.layers.linear import Compute, Linear
+from strata_runtime.layers.linear import Compute, Linear, floats
 from strata_runtime.layers.norm import RmsNorm
 from strata_runtime.layers.rotary import RotaryTable
 
@@ -53,17 +54,17 @@ class Attention:
 
     __slots__ = ("_k", "_norms", "_o", "_q", "_scale", "_v")
 
-    def __init__(self, compute: Compute, tensors: Mapping[str, torch.Tensor], network: Network) -> None:
-        """`tensors`: a layer's tensors by role; biases and norms of queries and keys are used when they are there."""
-        self._q = Linear(compute, tensors["attn_q"], tensors.get("attn_q_bias"))
-        self._k = Linear(compute, tensors["attn_k"], tensors.get("attn_k_bias"))
-        self._v = Linear(compute, tensors["attn_v"], tensors.get("attn_v_bias"))
-        self._o = Linear(compute, tensors["attn_o"])
+    def __init__(self, compute: Compute, tensors: Mapping[str, Stored], network: Network) -> None:
+        """`tensors`: a layer's by role; biases, scales and norms of queries and keys are used when they are there."""
+        self._q = Linear.of(compute, tensors, "attn_q")
+        self._k = Linear.of(compute, tensors, "attn_k")
+        self._v = Linear.of(compute, tensors, "attn_v")
+        self._o = Linear.of(compute, tensors, "attn_o")
         self._scale = network.head_dim**-0.5
         self._norms: tuple[RmsNorm, RmsNorm, RmsNorm] | None = None
         if "attn_q_norm" in tensors:
             # The scale of the scores goes into the queries' weight.
-            q, k = tensors["attn_q_norm"].float() * self._scale, tensors["attn_k_norm"].float()
+            q, k = floats(tensors["attn_q_norm"]) * self._scale, floats(tensors["attn_k_norm"])
             both = torch.cat((q.expand(network.heads, -1), k.expand(network.kv_heads, -1)))
             self._norms = (RmsNorm(q, network.norm_eps), RmsNorm(k, network.norm_eps), RmsNorm(both, network.norm_eps))
 

@@ -5,25 +5,38 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from strata_runtime.checkpoint.network import Network
+from strata_runtime.checkpoint.stored import Stored
+from strata_runtime.checkpoint.weights import LayerWeights
 from strata_runtime.errors import UserError
+from strata_runtime.families import EXPERT_ROLES
 from strata_runtime.formats import FormatInfo
 from strata_runtime.layers.linear import Compute
 from strata_runtime.native import Experts, NativeModule
 
 STORED = "stored"
-ROLES = ("expert_gate", "expert_up", "expert_down")
 _ALIGNMENT = 64  # bytes: one cache line, and one vector of the widest kernels
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedExperts:
-    """One layer's experts, their format's name, and the bytes that they take."""
+    """One layer's experts, the names of their formats, and the bytes that they take."""
 
     experts: Experts
+    formats: frozenset[str]
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """The same matrix of every expert: name of its format, addresses, their memory, and its size in bytes."""
+
     format: str
+    addresses: Sequence[int]
+    owner: object
     bytes: int
 
 
@@ -31,7 +44,7 @@ def _aligned(size: int) -> int:
     return -(-size // _ALIGNMENT) * _ALIGNMENT
 
 
-def _matrix_bytes(form: FormatInfo, matrix: torch.Tensor) -> int:
+def _matrix_bytes(form: FormatInfo, matrix: Stored) -> int:
     rows, columns = matrix.shape
     try:
         return rows * form.row_bytes(columns)
@@ -39,56 +52,59 @@ def _matrix_bytes(form: FormatInfo, matrix: torch.Tensor) -> int:
         raise UserError(f"engine.expert_format {form.name}: {problem}; choose another format") from None
 
 
-def _encode(
-    native: NativeModule, matrices: Mapping[str, Sequence[torch.Tensor]], form: FormatInfo
-) -> tuple[dict[str, list[int]], torch.Tensor]:
-    """Encode all matrices into one allocation. Returns their addresses by role, and the memory."""
-    sizes = {role: _aligned(_matrix_bytes(form, matrices[role][0])) for role in ROLES}
+def _encode(native: NativeModule, matrices: Sequence[Stored], form: FormatInfo) -> _Placed:
+    """Encode all matrices into one allocation."""
+    size = _aligned(_matrix_bytes(form, matrices[0]))
     try:
-        memory = torch.empty(sum(sizes[role] * len(matrices[role]) for role in ROLES) + _ALIGNMENT, dtype=torch.uint8)
+        memory = torch.empty(size * len(matrices) + _ALIGNMENT, dtype=torch.uint8)
     except (RuntimeError, MemoryError):
         raise UserError(f"no memory for the experts in {form.name}: keep engine.expert_format at {STORED}") from None
+    rows, columns = matrices[0].shape
+    values = np.empty((rows, columns), np.float32)
     address = _aligned(memory.data_ptr())
-    places: dict[str, list[int]] = {role: [] for role in ROLES}
-    for role in ROLES:
-        for matrix in matrices[role]:
-            values = matrix.to(torch.float32).contiguous()
-            rows, columns = values.shape
-            native.quantize(form.name, rows, columns, values.data_ptr(), address)
-            places[role].append(address)
-            address += sizes[role]
-    return places, memory
+    addresses = []
+    for matrix in matrices:
+        native.dequantize(matrix.form.name, rows, columns, matrix.address, values.ctypes.data)
+        native.quantize(form.name, rows, columns, values.ctypes.data, address)
+        addresses.append(address)
+        address += size
+    return _Placed(form.name, addresses, memory, memory.nbytes)
+
+
+def _place(
+    native: NativeModule, matrices: Sequence[Stored], wanted: FormatInfo | None, role: str, layer: int
+) -> _Placed:
+    stored = {matrix.form.name for matrix in matrices}
+    if wanted is not None and stored != {wanted.name}:
+        return _encode(native, matrices, wanted)
+    if len(stored) > 1:
+        what = role.removeprefix("expert_")
+        raise UserError(
+            f"the experts of layer {layer} have {what} matrices in {' and '.join(sorted(stored))}: "
+            "choose one format with engine.expert_format"
+        )
+    size = sum(len(matrix.data) for matrix in matrices)
+    return _Placed(stored.pop(), [matrix.address for matrix in matrices], matrices, size)
+
+
+def _scales(tensors: Mapping[str, Stored], role: str) -> list[float]:
+    scale = tensors.get(f"{role}_scale")
+    return [] if scale is None else [float(value) for value in scale.floats()]
 
 
 def load_experts(
-    compute: Compute,
-    matrices: Mapping[str, Sequence[torch.Tensor]],
-    network: Network,
-    wanted: FormatInfo | None,
-    layer: int,
+    compute: Compute, weights: LayerWeights, network: Network, wanted: FormatInfo | None, layer: int
 ) -> LoadedExperts:
-    """Make one layer's experts, by role in their order. `wanted` None keeps what is stored, without a copy.
+    """Make one layer's experts, with their scales when there are such. `wanted` None keeps what is stored, uncopied.
 
-    Raises `UserError` when `wanted` does not divide the rows, and when what is stored is of several formats.
+    Raises `UserError` when `wanted` does not divide the rows, and when one of the three matrices is stored in several
+    formats.
     """
-    owner: object
-    stored = {compute.stored[matrix.dtype] for role in ROLES for matrix in matrices[role]}
-    if wanted is None or stored == {wanted.name}:
-        name, owner = _only(stored, layer), [matrix for role in ROLES for matrix in matrices[role]]
-        places = {role: [matrix.data_ptr() for matrix in matrices[role]] for role in ROLES}
-        used = sum(matrix.nbytes for role in ROLES for matrix in matrices[role])
-    else:
-        places, memory = _encode(compute.native, matrices, wanted)
-        name, owner, used = wanted.name, memory, memory.nbytes
-    gate, up, down = ((name, places[role], ()) for role in ROLES)
+    placed = [_place(compute.native, weights.experts[role], wanted, role, layer) for role in EXPERT_ROLES]
+    gate, up, down = (
+        (part.format, part.addresses, _scales(weights.tensors, role))
+        for role, part in zip(EXPERT_ROLES, placed, strict=True)
+    )
+    owner = [part.owner for part in placed]
     made = compute.native.make_experts(network.hidden_size, network.expert_width, gate, up, down, owner)
-    return LoadedExperts(made, name, used)
-
-
-def _only(stored: set[str], layer: int) -> str:
-    if len(stored) > 1:
-        raise UserError(
-            f"the experts of layer {layer} are stored in {' and '.join(sorted(stored))}: "
-            "choose one with engine.expert_format"
-        )
-    return next(iter(stored))
+    return LoadedExperts(made, frozenset(part.format for part in placed), sum(part.bytes for part in placed))

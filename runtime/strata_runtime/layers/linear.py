@@ -1,44 +1,50 @@
-"""Linear layers in their stored format, computed by the native pool."""
+"""Linear layers and embeddings in their stored format."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 
-from strata_runtime.checkpoint.shard import TORCH_TYPES
-from strata_runtime.formats import FormatInfo
+from strata_runtime.checkpoint.stored import Stored
 from strata_runtime.native import Matrix, NativeModule, Pool
 
 
 @dataclass(frozen=True, slots=True)
 class Compute:
-    """The native module, the pool that it works on, and the names of its formats for what checkpoints store."""
+    """The native module, and the pool that it works on."""
 
     native: NativeModule
     pool: Pool
-    stored: Mapping[torch.dtype, str]
 
 
-def stored_formats(formats: Iterable[FormatInfo]) -> dict[torch.dtype, str]:
-    """Return the formats of a kernels package that hold the same bits as tensors of a checkpoint, by element type."""
-    return {TORCH_TYPES[form.safetensors]: form.name for form in formats if form.safetensors in TORCH_TYPES}
+def floats(stored: Stored) -> torch.Tensor:
+    """Decode a small tensor, such as a norm's weight, to float32 of its shape."""
+    return torch.from_numpy(stored.floats())
 
 
 class Linear:
-    """out = x @ weight.T + bias, the weight used where it lies."""
+    """y = scale * (x @ weight.T) + bias, the weight used where it lies."""
 
     __slots__ = ("_bias", "_compute", "_matrix")
 
-    def __init__(self, compute: Compute, weight: torch.Tensor, bias: torch.Tensor | None = None) -> None:
-        """`weight`: stored [features, inputs], contiguous; `bias`: [features]."""
+    def __init__(
+        self, compute: Compute, weight: Stored, bias: Stored | None = None, scale: Stored | None = None
+    ) -> None:
+        """`weight`: [features, inputs]; `bias`: [features]; `scale`: [1]."""
         rows, columns = weight.shape
+        factor = 1.0 if scale is None else float(scale.floats()[0])
         self._compute = compute
         self._matrix: Matrix = compute.native.make_matrix(
-            compute.stored[weight.dtype], rows, columns, weight.data_ptr(), weight.nbytes, weight
+            weight.form.name, rows, columns, weight.address, len(weight.data), weight.data, factor
         )
-        self._bias = None if bias is None else bias.to(torch.float32)
+        self._bias = None if bias is None else floats(bias)
+
+    @staticmethod
+    def of(compute: Compute, tensors: Mapping[str, Stored], role: str) -> Linear:
+        """Make the layer of `role`, with its bias and its scale when there are such."""
+        return Linear(compute, tensors[role], tensors.get(f"{role}_bias"), tensors.get(f"{role}_scale"))
 
     def __call__(self, x: torch.Tensor, out: torch.Tensor) -> None:
         """Write the product of `x` [tokens, inputs] to `out` [tokens, features]; both contiguous."""
@@ -46,3 +52,22 @@ class Linear:
         compute.native.linear(compute.pool, self._matrix, x.shape[0], x.data_ptr(), out.data_ptr())
         if self._bias is not None:
             out.add_(self._bias)
+
+
+class Embedding:
+    """Rows of a stored matrix, decoded when they are asked for."""
+
+    __slots__ = ("_address", "_columns", "_native", "_row_bytes", "_weight", "rows")
+
+    def __init__(self, compute: Compute, weight: Stored) -> None:
+        """`weight`: [rows, columns]."""
+        self.rows, self._columns = weight.shape
+        self._native, self._weight, self._address = compute.native, weight, weight.address
+        self._row_bytes = len(weight.data) // self.rows
+
+    def __call__(self, ids: Sequence[int], out: torch.Tensor) -> None:
+        """Write the rows of `ids`, each from 0 to `rows` - 1, to `out`: contiguous float32 [ids, columns]."""
+        form, to, step = self._weight.form.name, out.data_ptr(), self._columns * out.itemsize
+        for index, row in enumerate(ids):
+            place = self._address + row * self._row_bytes
+            self._native.dequantize(form, 1, self._columns, place, to + index * step)

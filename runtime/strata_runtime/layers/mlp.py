@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-import torch
 from torch.nn.functional import silu
 
+from strata_runtime.checkpoint.stored import Stored
 from strata_runtime.layers.buffers import Buffers
 from strata_runtime.layers.linear import Compute, Linear
 
@@ -17,7 +17,7 @@ class Mlp:
 
     __slots__ = ("_down", "_gate", "_up", "width")
 
-    def __init__(self, compute: Compute, tensors: Mapping[str, torch.Tensor], kind: Literal["dense", "shared"]) -> None:
+    def __init__(self, compute: Compute, tensors: Mapping[str, Stored], kind: Literal["dense", "shared"]) -> None:
         """`tensors`: a layer's tensors by role; those of `kind` are used."""
         self._gate = Linear(compute, tensors[f"{kind}_gate"])
         self._up = Linear(compute, tensors[f"{kind}_up"])

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import torch
-
 from strata_runtime.checkpoint.network import Network
+from strata_runtime.checkpoint.stored import Stored
 from strata_runtime.layers.buffers import Buffers
 from strata_runtime.layers.linear import Compute
 from strata_runtime.layers.mlp import Mlp
@@ -19,9 +18,7 @@ class Moe:
 
     __slots__ = ("_compute", "_experts", "_router", "_shared", "_top_k")
 
-    def __init__(
-        self, compute: Compute, tensors: Mapping[str, torch.Tensor], experts: Experts, network: Network
-    ) -> None:
+    def __init__(self, compute: Compute, tensors: Mapping[str, Stored], experts: Experts, network: Network) -> None:
         """`tensors`: a layer's tensors by role; shared experts are used when they are there."""
         self._compute = compute
         self._router = Router(compute, tensors, network)

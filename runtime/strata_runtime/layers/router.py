@@ -7,31 +7,33 @@ from collections.abc import Mapping
 import torch
 
 from strata_runtime.checkpoint.network import Network
+from strata_runtime.checkpoint.stored import Stored
 from strata_runtime.layers.buffers import Buffers
-from strata_runtime.layers.linear import Compute, Linear
+from strata_runtime.layers.linear import Compute, Linear, floats
 
 _NEVER_ZERO = torch.tensor(1e-20)  # as the reference implementation has it; a tensor is added faster than a number
 
 
 class Router:
-    """Sigmoid scores; the best by score plus correction bias are chosen, ties by the lower index."""
+    """Scores of the experts; the best by score plus correction bias are chosen, ties by the lower index."""
 
-    __slots__ = ("_bias", "_logits", "_normalised", "_scale", "_top_k")
+    __slots__ = ("_bias", "_logits", "_normalised", "_scale", "_softmax", "_top_k")
 
-    def __init__(self, compute: Compute, tensors: Mapping[str, torch.Tensor], network: Network) -> None:
+    def __init__(self, compute: Compute, tensors: Mapping[str, Stored], network: Network) -> None:
         """`tensors`: a layer's tensors by role: `router` and, when there is one, `router_bias`."""
         self._logits = Linear(compute, tensors["router"])
         bias = tensors.get("router_bias")
-        self._bias = None if bias is None else bias.to(torch.float32)
+        self._bias = None if bias is None else floats(bias)
+        self._softmax = network.router_scores == "softmax"
         self._top_k = network.top_k
         self._normalised = network.router_normalised
         self._scale = network.router_scale
 
     def __call__(self, buffers: Buffers) -> torch.Tensor:
         """Write the chosen ids to `buffers.expert_ids`; return their weights, float32 [tokens, top_k], contiguous."""
-        scores = buffers.router
-        self._logits(buffers.normed, scores)
-        scores.sigmoid_()
+        logits = buffers.router
+        self._logits(buffers.normed, logits)
+        scores = torch.softmax(logits, dim=-1) if self._softmax else logits.sigmoid_()
         ranked = scores if self._bias is None else scores + self._bias
         order = torch.sort(ranked, dim=-1, descending=True, stable=True).indices[:, : self._top_k]
         buffers.expert_ids.copy_(order)

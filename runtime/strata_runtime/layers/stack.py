@@ -10,7 +10,7 @@ from strata_runtime.formats import FormatInfo
 from strata_runtime.layers.attention import Attention, Reach
 from strata_runtime.layers.buffers import Buffers
 from strata_runtime.layers.experts import load_experts
-from strata_runtime.layers.linear import Compute
+from strata_runtime.layers.linear import Compute, floats
 from strata_runtime.layers.mlp import Mlp
 from strata_runtime.layers.moe import Moe
 from strata_runtime.layers.norm import RmsNorm
@@ -20,25 +20,25 @@ from strata_runtime.progress import Progress
 class Layer:
     """Attention, then a dense MLP or a mixture of experts, each on a norm of the residual stream and added to it.
 
-    A layer with a router is a mixture. `width` is that of its dense or shared MLP; `expert_format` is empty and
+    A layer with a router is a mixture. `width` is that of its dense or shared MLP; `expert_formats` is empty and
     `expert_bytes` 0 for a dense layer.
     """
 
-    __slots__ = ("_attention", "_attn_norm", "_mlp", "_mlp_norm", "expert_bytes", "expert_format", "width")
+    __slots__ = ("_attention", "_attn_norm", "_mlp", "_mlp_norm", "expert_bytes", "expert_formats", "width")
 
     def __init__(
         self, compute: Compute, weights: LayerWeights, network: Network, wanted: FormatInfo | None, index: int
     ) -> None:
         tensors = weights.tensors
-        self._attn_norm = RmsNorm(tensors["attn_norm"], network.norm_eps)
-        self._mlp_norm = RmsNorm(tensors["mlp_norm"], network.norm_eps)
+        self._attn_norm = RmsNorm(floats(tensors["attn_norm"]), network.norm_eps)
+        self._mlp_norm = RmsNorm(floats(tensors["mlp_norm"]), network.norm_eps)
         self._attention = Attention(compute, tensors, network)
         self._mlp: Mlp | Moe
-        self.expert_format, self.expert_bytes = "", 0
+        self.expert_formats, self.expert_bytes = frozenset[str](), 0
         if "router" in tensors:
-            loaded = load_experts(compute, weights.experts, network, wanted, index)
+            loaded = load_experts(compute, weights, network, wanted, index)
             self._mlp = Moe(compute, tensors, loaded.experts, network)
-            self.expert_format, self.expert_bytes = loaded.format, loaded.bytes
+            self.expert_formats, self.expert_bytes = loaded.formats, loaded.bytes
         else:
             self._mlp = Mlp(compute, tensors, "dense")
         self.width = self._mlp.width
