@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from strata_runtime.errors import UserError
 from strata_runtime.generation import Generation
 from strata_runtime.knobs import Resolution
-from strata_runtime.loading import Report, context_length, model_folder, settle
+from strata_runtime.loading import LOG, Report, context_length, model_path, settle
 from strata_runtime.model import Model, ModelInfo
 from strata_runtime.params import DEFAULT_MAX_TOKENS, SamplingParams
 from strata_runtime.progress import Progress
@@ -39,7 +39,7 @@ from strata_runtime.reading import Reader
 from strata_runtime.request import Prompt, Request
 from strata_runtime.sampling import Row, log_softmax
 from strata_runtime.text.chat import ChatTemplate
-from strata_runtime.text.end_tokens import EndTokens
+from strata_runtime.text.source import TextSource, open_text
 from strata_runtime.text.stream import TextStream
 from strata_runtime.text.tokenizer import Tokenizer
 
@@ -48,26 +48,28 @@ if TYPE_CHECKING:
 
 
 class Engine:
-    """A loaded model that generates text. Not for several threads at once; one generation runs at a time."""
+    """A loaded model that generates text. Not for several threads at once; one generation runs at a time.
+
+    `path`: its folder or file. `tokenizer`: None for a model that works with token ids alone.
+    """
 
     def __init__(
         self,
         model: Model,
-        tokenizer: Tokenizer,
-        ends: EndTokens,
-        folder: Path,
+        text: TextSource,
         resolution: Resolution,
         settings: Settings,
         started: float,
     ) -> None:
         """Put loaded parts together. `settings` is what `resolution` settled, `started` a time of `perf_counter`."""
         self.info: ModelInfo = model.info
-        self.tokenizer = tokenizer
+        self.path: Path = model.info.path
+        self.tokenizer: Tokenizer | None = text.tokenizer
         self.resolution = resolution
         self.settings = settings
-        self.folder = folder
         self.context = context_length(settings.engine.context, model.info.context_length)
-        self._ends = ends
+        self._text = text
+        self._ends = text.ends(model.info.vocab_size)
         self._reader = Reader(model, self.context, settings.engine.prompt_chunk)
         self._load_s = perf_counter() - started
 
@@ -83,28 +85,30 @@ class Engine:
         report: Report | None = None,
         **settings: object,
     ) -> Engine:
-        """Load a model folder.
+        """Load a model.
 
-        path: a folder with config.json, tokenizer.json and the weights.
+        path: a folder with config.json, tokenizer.json and the weights, or a GGUF file, of a split one any part.
         environ: the variables that are read, `os.environ` unless given. flags: texts by dotted knob name, as a command
         line gives them. settings: values by knob field (`pool_threads=2`), stronger than all others.
         provider: the kernels package to use instead of searching for one.
         progress: called with (done, total) while weights are read. report: takes the start-up lines; without it they
         go to the logger `strata_runtime`.
 
-        Raises `UserError` for everything that can be wrong with the folder, the settings or the kernels package.
+        Raises `UserError` for everything that can be wrong with the model, the settings or the kernels package.
         """
         started = perf_counter()
         environ = os.environ if environ is None else environ
-        folder = model_folder(path)
+        where = model_path(path)
         provider = provider or find_provider(environ)
         resolution, values = settle(provider, environ, flags or {}, settings, report)
-        tokenizer = Tokenizer.load(folder)
-        model = Model.load(folder, provider, values, progress)
+        text = open_text(where)
+        model = Model.load(where, provider, values, progress)
         try:
-            tokenizer.check_fits(model.info.vocab_size)
-            ends = EndTokens.load(folder, tokenizer, model.info.vocab_size)
-            return cls(model, tokenizer, ends, folder, resolution, values, started)
+            if text.tokenizer is not None:
+                text.tokenizer.check_fits(model.info.vocab_size)
+            for note in model.info.notes:
+                (report or LOG.warning)(note)
+            return cls(model, text, resolution, values, started)
         except BaseException:
             model.close()
             raise
@@ -127,20 +131,22 @@ class Engine:
     @cached_property
     def chat_template(self) -> ChatTemplate:
         """The model's chat template. Raises `UserError` when it has none."""
-        return ChatTemplate.load(self.folder, self.tokenizer)
+        return self._text.chat_template()
 
     def encode(self, prompt: Prompt) -> tuple[int, ...]:
         """Turn a prompt into token ids. Text is literal: what spells a control token in it does not become one.
 
         An empty prompt becomes the model's first token (BOS). Raises `UserError` when it has none, for ids outside
-        the vocabulary, and for messages that the chat template refuses.
+        the vocabulary, for text when the model works with token ids alone, and for messages that the chat template
+        refuses.
         """
         if isinstance(prompt, str):
-            ids = self.tokenizer.encode(prompt)
+            ids = self._text.require_tokenizer().encode(prompt)
         elif isinstance(prompt, bytes | Mapping) or not hasattr(prompt, "__getitem__"):
             raise UserError(f"a prompt is text, token ids, or a list of messages, not {type(prompt).__name__}")
         elif len(prompt) and isinstance(prompt[0], Mapping):
-            ids = self.chat_template.render(prompt, self.tokenizer)  # type: ignore[arg-type]
+            tokenizer = self._text.require_tokenizer()
+            ids = self.chat_template.render(prompt, tokenizer)  # type: ignore[arg-type]
         else:
             ids = self._checked(prompt)
         if not ids and self._ends.begin is not None:
@@ -171,7 +177,9 @@ class Engine:
         ids = self.encode(prompt)
         self._check_fits(ids)
         stops = (stop,) if isinstance(stop, str) else tuple(stop)
-        control = self.tokenizer.control_tokens
+        if stops and self.tokenizer is None:
+            raise UserError("stop strings need text, and this model works with token ids alone")
+        control = {} if self.tokenizer is None else self.tokenizer.control_tokens
         spelled = frozenset(control[text] for text in stops if isinstance(text, str) and text in control)
         end_ids = spelled if ignore_eos else spelled | self._ends.end
         request = Request(ids, sampling or SamplingParams(), max_tokens, stops, end_ids)

@@ -1,4 +1,4 @@
-"""What is settled before a model is loaded: its folder, the kernels package, the settings."""
+"""What is settled before a model is loaded: where it is, the kernels package, the settings."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from strata_runtime import __version__
 from strata_runtime.errors import UserError
+from strata_runtime.gguf.reader import is_gguf
 from strata_runtime.knobs import Resolution, resolve, startup_lines
 from strata_runtime.provider import Provider
 
@@ -22,24 +23,29 @@ MOST_DEFAULT_CONTEXT = 8192
 Report = Callable[[str], None]
 """Takes one start-up line."""
 
-_LOG = logging.getLogger("strata_runtime")
+LOG = logging.getLogger("strata_runtime")
+"""Takes start-up lines when nothing else does."""
 
 
-def model_folder(path: str | os.PathLike[str]) -> Path:
-    """Return the folder of a model. Raises `UserError` when there is none."""
+_WHAT = "the folder that holds config.json and the weights, or a GGUF file"
+
+
+def model_path(path: str | os.PathLike[str]) -> Path:
+    """Return the folder or the GGUF file of a model. Raises `UserError` when there is none."""
     if not os.fspath(path):
-        raise UserError("the model's folder is empty: name the folder that holds config.json and the weights")
+        raise UserError(f"the model's path is empty: name {_WHAT}")
     folder = Path(path)
     if "\0" in str(folder):
         raise UserError(f"{str(folder)!r}: a path cannot hold a NUL character")
     try:
-        is_folder = stat.S_ISDIR(folder.stat().st_mode)
+        mode = folder.stat().st_mode
+        is_model = stat.S_ISDIR(mode) or (stat.S_ISREG(mode) and is_gguf(folder))
     except (FileNotFoundError, NotADirectoryError):
-        raise UserError(f"{folder}: no such folder") from None
+        raise UserError(f"{folder}: no such folder or file") from None
     except OSError as problem:
         raise UserError(f"{folder}: cannot be opened: {problem.strerror}") from None
-    if not is_folder:
-        raise UserError(f"{folder}: a file; give the folder that holds config.json and the weights")
+    if not is_model:
+        raise UserError(f"{folder}: a file that is no GGUF file; give {_WHAT}")
     return folder
 
 
@@ -57,9 +63,9 @@ def settle(
     resolution = resolve(provider.knobs, environ=environ, command_line=flags, python=python)
     target = f"{provider.backend} {provider.arch}"
     first, *rest = startup_lines(resolution, version=__version__, target=target, package=provider.name)
-    (report or _LOG.info)(first)
+    (report or LOG.info)(first)
     for line in rest:
-        (report or _LOG.warning)(line)
+        (report or LOG.warning)(line)
     return resolution, provider.settings_type.from_values(resolution.values)
 
 

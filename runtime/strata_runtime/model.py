@@ -90,7 +90,7 @@ class Model:
             layers = load_layers(compute, weights.layers, network, wanted, progress or _quiet)
             formats = sorted(frozenset[str]().union(*(layer.expert_formats for layer in layers)))
             info = ModelInfo(
-                path=path,
+                path=checkpoint.path,
                 family=config.family.name,
                 title=config.family.title,
                 vocab_size=network.vocab_size,
@@ -180,4 +180,7 @@ def _expert_format(provider: Provider, name: str) -> FormatInfo | None:
         raise UserError(
             f"engine.expert_format is {name}, but {provider.name} was built with {', '.join(known)}: rebuild it"
         )
+    if not known[name].encodes:
+        makes = ", ".join(form.name for form in provider.formats if form.encodes)
+        raise UserError(f"engine.expert_format is {name}, which can be read and not be made; what can be: {makes}")
     return known[name]

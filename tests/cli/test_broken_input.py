@@ -49,7 +49,8 @@ VALUES = [
     (["--engine-context", "x"], "engine.context"),
     (["--engine-contxt", "5"], "--engine-context"),
     (["--pool-pin", "maybe"], "'maybe' is not one of"),
-    (["--prompt-file", "also"], "not both"),
+    (["--prompt-file", "also"], "not several"),
+    (["--prompt-ids", "1,2"], "not several"),
     (["extra"], "unexpected extra argument"),
 ]
 
@@ -122,7 +123,7 @@ def test_an_unreadable_prompt_file_is_refused(strata, folder, tmp_path):
     [
         ("absent", "no such folder"),
         ("", "no such folder"),
-        ("model/config.json", "a file; give the folder"),
+        ("model/config.json", "a file that is no GGUF file; give the folder"),
         ("a\0b", "NUL character"),
         ("empty", "tokenizer.json: cannot be read: No such file"),
     ],

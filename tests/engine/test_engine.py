@@ -440,7 +440,7 @@ def test_a_model_is_closed_when_the_rest_of_loading_fails(monkeypatch, folder):
     ("path", "message"),
     [
         ("absent", "no such folder"),
-        ("model/config.json", "a file; give the folder"),
+        ("model/config.json", "a file that is no GGUF file; give the folder"),
         ("a\0b", "NUL character"),
         ("x" * 300, "cannot be opened: File name too long"),
     ],
@@ -452,7 +452,7 @@ def test_a_path_that_is_no_model_folder_is_refused(monkeypatch, folder, path, me
 
 def test_an_empty_path_is_not_the_current_folder(monkeypatch, folder):
     monkeypatch.chdir(folder)
-    with pytest.raises(UserError, match="the model's folder is empty"):
+    with pytest.raises(UserError, match="the model's path is empty"):
         load_engine(monkeypatch, "", FakeModel(VOCAB, hashed(VOCAB)))
 
 

@@ -98,15 +98,15 @@ def _read_key(raw: Mapping[str, object], key: KeyInfo, path: Path) -> ConfigValu
     return values[0]
 
 
-def check_relations(values: Mapping[str, ConfigValue], key: KeyInfo, path: Path) -> None:
-    """Check a key against the others. Raises `UserError`."""
+def check_relations(values: Mapping[str, ConfigValue], key: KeyInfo, where: str) -> None:
+    """Check a key, which is `where`, against the others. Raises `UserError`."""
     value = values[key.name]
     if key.at_most is not None and isinstance(value, int | float) and value > key.at_most.number(values):
         limit = key.at_most.number(values)
-        raise UserError(f"{path}: '{key.name}' is {value}, more than {key.at_most} ({limit})")
+        raise UserError(f"{where} is {value}, more than {key.at_most} ({limit})")
     if key.multiple_of is not None and isinstance(value, int | float) and value % key.multiple_of.number(values):
         unit = key.multiple_of.number(values)
-        raise UserError(f"{path}: '{key.name}' is {value}, not a multiple of {key.multiple_of} ({unit})")
+        raise UserError(f"{where} is {value}, not a multiple of {key.multiple_of} ({unit})")
 
 
 def _check_fixed(raw: Mapping[str, object], fixed: Fixed, path: Path) -> None:
@@ -158,5 +158,5 @@ def read_config(folder: Path, families: Sequence[FamilyInfo]) -> Config:
         _check_fixed(raw, fixed, path)
     values = {key.name: _read_key(raw, key, path) for key in family.keys}
     for key in family.keys:
-        check_relations(values, key, path)
+        check_relations(values, key, f"{path}: '{key.name}'")
     return Config(path, CONFIG_FILE, family, values)

@@ -58,7 +58,9 @@ def _from_metadata(
     if isinstance(found, Array):
         raise metadata.wrong(name, "one value for all layers")
     value = _worked_out(key, typed(found, info, where), values)
-    check_bounds(value, info, where)
+    operands = {"minus": key.minus, "over": key.over}
+    words = [f" {word} {name} ({values[name]})" for word, name in operands.items() if name is not None]
+    check_bounds(value, info, where + "".join(words))
     return value
 
 
@@ -148,8 +150,9 @@ def read_gguf_config(file: GgufFile, families: Sequence[FamilyInfo]) -> Config:
     values: dict[str, ConfigValue] = {}
     for key in gguf.config:
         values[key.name] = _value(file, _full(architecture, key.key or ""), key, infos[key.name], values)
-    for info in family.keys:
-        check_relations(values, info, metadata.path)
+    for key in gguf.config:
+        called = f"'{_full(architecture, key.key)}' ({key.name})" if key.key is not None else f"'{key.name}'"
+        check_relations(values, infos[key.name], f"{metadata.path}: {called}")
     config = Config(metadata.path, "its metadata", family, values)
     for rule in gguf.rules:
         for name in rule.keys:

@@ -14,7 +14,7 @@ from strata_runtime.checkpoint.gguf_config import read_gguf_config
 from strata_runtime.checkpoint.stored import Found, Tensors, some
 from strata_runtime.families import FamilyInfo, GgufIgnored, Layout
 from strata_runtime.formats import FormatInfo
-from strata_runtime.gguf.files import GgufFile, open_gguf
+from strata_runtime.gguf.files import first_part, open_gguf
 from strata_runtime.gguf.tensors import GgufTensor
 
 
@@ -44,7 +44,7 @@ def _named(ignored: GgufIgnored, names: Iterable[str]) -> Iterator[str]:
 
 
 def _open_gguf(path: Path, families: Sequence[FamilyInfo], formats: Sequence[FormatInfo]) -> Checkpoint:
-    file: GgufFile = open_gguf(path, formats)
+    file = open_gguf(first_part(path), formats)
     config = read_gguf_config(file, families)
     forms = {form.gguf: form for form in formats if form.gguf is not None}
     found = {name: _found(tensor, forms) for name, tensor in file.tensors.items()}
@@ -52,17 +52,17 @@ def _open_gguf(path: Path, families: Sequence[FamilyInfo], formats: Sequence[For
     assert config.family.gguf is not None
     for ignored in config.family.gguf.ignored:
         if names := list(_named(ignored, found)):
-            notes.append(f"{path}: left out {some(names)}: {ignored.note}")
+            notes.append(f"{file.path}: left out {some(names)}: {ignored.note}")
             for name in names:
                 del found[name]
-    tensors = Tensors(str(path), found, tuple(forms), file.bytes)
-    return Checkpoint(path, config, tensors, "gguf", tuple(notes))
+    tensors = Tensors(str(file.path), found, tuple(forms), file.bytes)
+    return Checkpoint(file.path, config, tensors, "gguf", tuple(notes))
 
 
 def open_checkpoint(path: Path, families: Sequence[FamilyInfo], formats: Sequence[FormatInfo]) -> Checkpoint:
-    """Open a folder, or a GGUF file with all its parts; tensors are mapped. Raises `UserError` for what is wrong.
+    """Open a folder, or a GGUF file with all its parts, by any of them; tensors are mapped.
 
-    `formats`: what tensors may be stored in.
+    `formats`: what tensors may be stored in. Raises `UserError` for whatever is wrong.
     """
     if path.is_file():
         return _open_gguf(path, families, formats)

@@ -6,7 +6,7 @@ import dataclasses
 import json
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 
@@ -22,8 +22,11 @@ if TYPE_CHECKING:
     from strata_runtime.engine import Engine
     from strata_runtime.generation import Generation
     from strata_runtime.request import GenerationResult, Prompt
+    from strata_runtime.text.chat import Message
 
 _Function = TypeVar("_Function", bound=Callable[..., object])
+
+_Show = Literal["text", "ids", "nothing"]
 
 _DEFAULTS = SamplingParams()
 
@@ -34,21 +37,24 @@ def _write(text: str) -> None:
         sys.stdout.flush()
 
 
-def _run(generation: Generation, interrupt: Interrupt, *, stream: bool) -> None:
-    """Generate to the end, or until Ctrl-C; with `stream`, write the text as it comes."""
+def _run(generation: Generation, interrupt: Interrupt, show: _Show) -> None:
+    """Generate to the end, or until Ctrl-C; write the text, or token ids with commas between, as they come."""
     written = 0
     try:
         for chunk in generation:
-            if stream:
+            if show == "text":
                 _write(chunk.text)
                 written += len(chunk.text)
+            elif show == "ids" and chunk.token_id is not None:
+                _write(f",{chunk.token_id}" if written else str(chunk.token_id))
+                written += 1
             if interrupt.requested:
                 break
     except KeyboardInterrupt:
         interrupt.requested = True
     finally:
         generation.close()
-    if stream:
+    if show == "text":
         _write(generation.result.text[written:])
 
 
@@ -67,12 +73,14 @@ def _as_json(result: GenerationResult, engine: Engine) -> str:
     return json.dumps({**dataclasses.asdict(result), "settings": settings})
 
 
-def _messages(prompt: str, system: str | None, *, chat: bool) -> Prompt:
+def _messages(prompt: str | list[int], system: str | None, *, chat: bool) -> Prompt:
+    if chat and not isinstance(prompt, str):
+        raise click.UsageError("--chat needs text, not --prompt-ids.")
     if not chat:
         if system is not None:
             raise click.UsageError("--system needs --chat.")
         return prompt
-    first = [] if system is None else [{"role": "system", "content": system}]
+    first: list[Message] = [] if system is None else [{"role": "system", "content": system}]
     return [*first, {"role": "user", "content": prompt}]
 
 
@@ -84,9 +92,15 @@ def _sampling_option(flag: str, type_: type[int | float], text: str) -> Callable
 
 
 @click.command(cls=KnobCommand)
-@click.option("--model", required=True, metavar="DIR", help="Folder with config.json, tokenizer.json and weights.")
+@click.option(
+    "--model",
+    required=True,
+    metavar="PATH",
+    help="Folder with config.json, tokenizer.json and weights, or a GGUF file.",
+)
 @click.option("--prompt", metavar="TEXT", help="What the model goes on from; - reads standard input.")
 @click.option("--prompt-file", metavar="FILE", help="Read the prompt from a UTF-8 file; - is standard input.")
+@click.option("--prompt-ids", metavar="N,N,...", help="Token ids to go on from, in place of text.")
 @click.option("--chat", is_flag=True, help="Put the prompt into the model's chat template, as the user's message.")
 @click.option("--system", metavar="TEXT", help="System message of the chat.")
 @click.option(
@@ -109,6 +123,7 @@ def command(
     model: str,
     prompt: str | None,
     prompt_file: str | None,
+    prompt_ids: str | None,
     chat: bool,
     system: str | None,
     max_tokens: int,
@@ -121,9 +136,9 @@ def command(
     """Write text with a model.
 
     The text goes to stdout as it comes, and nothing else does; what else there is to say goes to stderr. Special
-    tokens that the prompt spells stay plain text.
+    tokens that the prompt spells stay plain text. A model without a tokenizer takes --prompt-ids and writes token ids.
     """
-    asked = _messages(read_prompt(prompt, prompt_file), system, chat=chat)
+    asked = _messages(read_prompt(prompt, prompt_file, prompt_ids), system, chat=chat)
     from strata_runtime.engine import Engine
 
     sampling = SamplingParams(**{field.name: others.pop(field.name) for field in dataclasses.fields(SamplingParams)})
@@ -147,7 +162,7 @@ def command(
             progress=interrupt.between(terminal.progress("reading the prompt, token")),
         )
         with interrupt:
-            _run(generation, interrupt, stream=not as_json)
+            _run(generation, interrupt, "nothing" if as_json else "ids" if engine.tokenizer is None else "text")
         result = generation.result
         if as_json:
             _write(_as_json(result, engine) + "\n")

@@ -59,7 +59,7 @@ def _running(provider: Provider, resolution: Resolution) -> dict[str, object]:
 def _model(engine: Engine) -> dict[str, object]:
     info = engine.info
     return {
-        "folder": str(engine.folder),
+        "path": str(engine.path),
         "family": info.family,
         "title": info.title,
         "layers": info.layers,
@@ -74,6 +74,8 @@ def _model(engine: Engine) -> dict[str, object]:
         "expert_bytes": info.expert_bytes,
         "context": engine.context,
         "context_of_model": info.context_length,
+        "has_text": engine.tokenizer is not None,
+        "notes": list(info.notes),
         "kv_bytes_per_token": engine.kv_bytes_per_token,
     }
 
@@ -108,7 +110,7 @@ def _lines(report: Mapping[str, Any], problem: str) -> Iterator[str]:
         yield f"knob {knob['name']}={knob['value']} ({knob['source']})"
     yield from report["notes"]
     if model := report.get("model"):
-        yield f"model {model['folder']}: {model['title']} ({model['family']})"
+        yield f"model {model['path']}: {model['title']} ({model['family']})"
         further = f" and {model['further_layers']} that are not used" if model["further_layers"] else ""
         yield f"  {model['layers']} layers{further}, {model['experts']} experts, {model['experts_per_token']} per token"
         yield f"  {model['parameters'] / 1e6:,.1f} M parameters in {_size(model['checkpoint_bytes'])}"
@@ -116,10 +118,13 @@ def _lines(report: Mapping[str, Any], problem: str) -> Iterator[str]:
         cache = model["kv_bytes_per_token"]
         yield f"  context {model['context']} of at most {model['context_of_model']} tokens"
         yield f"  KV cache: {_size(cache)} per token, {_size(cache * model['context'])} in all"
+        if not model["has_text"]:
+            yield "  no tokenizer: works with token ids alone"
+        yield from (f"  {note}" for note in model["notes"])
 
 
 @click.command(cls=KnobCommand)
-@click.option("--model", metavar="DIR", help="Load this model too, and show its sizes.")
+@click.option("--model", metavar="PATH", help="Load this model too, and show its sizes.")
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
 @click.pass_context
 def command(ctx: click.Context, /, model: str | None, as_json: bool, **others: object) -> None:

@@ -50,14 +50,25 @@ def _read(file: BinaryIO, where: str) -> bytes:
     return data
 
 
-def read_prompt(text: str | None, file: str | None) -> str:
-    """Return the prompt out of `--prompt` and `--prompt-file`; `-` in either is standard input.
+def _read_ids(text: str) -> list[int]:
+    words = [word.strip() for word in text.split(",")]
+    for word in words:
+        # int() alone would take underscores and digits of every script.
+        if not (word.isascii() and word.isdigit() and len(word) < 20):
+            raise click.UsageError(f"--prompt-ids takes token ids such as 1,2,3, not {word!r:.40}.")
+    return list(map(int, words))
+
+
+def read_prompt(text: str | None, file: str | None, ids: str | None) -> str | list[int]:
+    """Return the prompt out of `--prompt`, `--prompt-file` and `--prompt-ids`; `-` in the first two is standard input.
 
     A file's text is taken as it is, with its last line end; only a byte order mark is dropped. Raises `UserError` for
-    a file that is no UTF-8 text, and `click.UsageError` unless exactly one of the two is given.
+    a file that is no UTF-8 text, and `click.UsageError` unless exactly one of the three is given.
     """
-    if text is not None and file is not None:
-        raise click.UsageError("Give --prompt or --prompt-file, not both.")
+    if sum(given is not None for given in (text, file, ids)) > 1:
+        raise click.UsageError("Give one of --prompt, --prompt-file and --prompt-ids, not several.")
+    if ids is not None:
+        return _read_ids(ids)
     if file is not None:
         return _read_file(file)
     if text is None:

@@ -42,6 +42,13 @@ def part_name(path: Path, number: int, count: int) -> Path:
     return path.with_name(f"{match['stem']}-{number + 1:05}-of-{count:05}.gguf")
 
 
+def first_part(path: Path) -> Path:
+    """Name the first part of a split file by any of them, going by names; a file that is not split is its own."""
+    match = _NAME.fullmatch(path.name)
+    first = path if match is None else part_name(path, 0, int(match["count"]))
+    return first if first.exists() else path
+
+
 def split_of(metadata: Metadata) -> tuple[int, int]:
     """Return (number of this part from 0, count of parts); (0, 1) for a whole file. Raises `UserError`."""
     count = metadata.whole(COUNT_KEY)

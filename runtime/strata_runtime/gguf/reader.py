@@ -28,6 +28,12 @@ class Part:
     bytes: int
 
 
+def is_gguf(path: Path) -> bool:
+    """Whether a file begins as GGUF files do. Raises `OSError` when it cannot be read."""
+    with path.open("rb") as file:
+        return file.read(len(MAGIC)) == MAGIC
+
+
 def formats_by_name(formats: Iterable[BlockFormat]) -> dict[str, BlockFormat]:
     """Arrange formats by their names in GGUF files, without those that have none."""
     return {form.gguf: form for form in formats if form.gguf is not None}

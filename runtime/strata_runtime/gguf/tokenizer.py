@@ -19,9 +19,14 @@ _NO_TEXT = ("none", "no_vocab", "test")
 _UNSUPPORTED_FLAGS = ("add_space_prefix", "remove_extra_whitespaces", "add_sep_token")
 
 
+def has_text(vocabulary: Vocabulary) -> bool:
+    """Whether a file says that its tokens stand for text."""
+    return vocabulary.model is not None and vocabulary.model not in _NO_TEXT
+
+
 def _check_model(vocabulary: Vocabulary) -> None:
     model, where = vocabulary.model, vocabulary.where
-    if model is None or model in _NO_TEXT:
+    if model is None or not has_text(vocabulary):
         found = "is missing" if model is None else f"is {shown(model)}"
         raise UserError(f"{where}: the file has no tokenizer ('{PREFIX}model' {found}): give token ids instead of text")
     if model != BPE:

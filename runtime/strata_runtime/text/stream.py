@@ -104,12 +104,21 @@ class StopMatcher:
         return len(text) - start
 
 
+def _never(_: int) -> bool:
+    return False
+
+
+def _nothing(_: Sequence[int]) -> str:
+    return ""
+
+
 class TextStream:
     """Tokens in, text out: decoding and stop strings together."""
 
-    def __init__(self, tokenizer: Tokenizer, stops: Iterable[str]) -> None:
-        self._has_text = tokenizer.has_text
-        self._detokenizer = Detokenizer(tokenizer.decode)
+    def __init__(self, tokenizer: Tokenizer | None, stops: Iterable[str]) -> None:
+        """`tokenizer` None: no token has text."""
+        self._has_text = _never if tokenizer is None else tokenizer.has_text
+        self._detokenizer = Detokenizer(_nothing if tokenizer is None else tokenizer.decode)
         self._stops = StopMatcher(stops)
 
     def push(self, token: int) -> tuple[str, bool]:
