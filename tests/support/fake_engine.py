@@ -166,7 +166,8 @@ def load_engine(monkeypatch, folder, model, **options) -> Engine:
 
 def patch_command_line(monkeypatch, model) -> None:
     """Let commands that run in this process find the doubles, and no variables of the real environment."""
-    monkeypatch.setattr("strata_runtime.provider.find_provider", lambda _: FakeProvider())
+    # Where it is used, not where it is defined: a module first imported meanwhile would keep the double for good.
+    monkeypatch.setattr("strata_runtime.cli.knob_command.find_provider", lambda _: FakeProvider())
     monkeypatch.setattr("strata_runtime.engine.find_provider", lambda _: FakeProvider())
     monkeypatch.setattr("strata_runtime.engine.Model.load", lambda *_: model)
     for name in [name for name in os.environ if name.startswith("STRATA_")]:
