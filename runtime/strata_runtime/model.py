@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -11,6 +13,7 @@ import torch
 
 from strata_runtime.checkpoint.network import Network, read_network
 from strata_runtime.checkpoint.source import open_checkpoint
+from strata_runtime.checkpoint.stored import Stored
 from strata_runtime.checkpoint.weights import Weights, load_weights
 from strata_runtime.errors import UserError
 from strata_runtime.formats import FormatInfo
@@ -22,6 +25,7 @@ from strata_runtime.layers.linear import Compute, Embedding, Linear, floats
 from strata_runtime.layers.norm import RmsNorm
 from strata_runtime.layers.stack import Layer, load_layers
 from strata_runtime.layers.threads import cores_for_the_pool
+from strata_runtime.native import NativeModule, Pool
 from strata_runtime.progress import Progress
 from strata_runtime.provider import Provider, make_pool
 
@@ -34,8 +38,9 @@ class ModelInfo:
     """What was loaded.
 
     `path`: its folder or file. `parameters` counts every number of the checkpoint. `expert_format` is the one in
-    memory, `expert_bytes` what all routed experts take in it. `further_layers` are layers that were checked but not
-    loaded. `eos_ids`: what its config says. `notes`: one line for each reason for which tensors were left out.
+    memory, `expert_bytes` what all routed experts take in it. Every pass reads `head_bytes`, the output matrix, and
+    `dense_bytes`, what else the layers hold beside routed experts. `further_layers` are layers that were checked but
+    not loaded. `eos_ids`: what its config says. `notes`: one line for each reason for which tensors were left out.
     """
 
     path: Path
@@ -52,6 +57,8 @@ class ModelInfo:
     checkpoint_bytes: int
     expert_format: str
     expert_bytes: int
+    dense_bytes: int
+    head_bytes: int
     eos_ids: tuple[int, ...]
     notes: tuple[str, ...]
 
@@ -69,8 +76,7 @@ class Model:
         self._embedding = Embedding(compute, tensors["embedding"])
         self._layers = layers
         self._norm = RmsNorm(floats(tensors["final_norm"]), network.norm_eps)
-        head = tensors.get("head", tensors["embedding"])
-        self._head = Linear(compute, head, scale=tensors.get("head_scale"))
+        self._head = Linear(compute, _head(weights), scale=tensors.get("head_scale"))
         self._workspace = Workspace(network, max(layer.width for layer in layers))
 
     @staticmethod
@@ -104,6 +110,8 @@ class Model:
                 checkpoint_bytes=checkpoint.tensors.bytes,
                 expert_format=" and ".join(formats) or "none",
                 expert_bytes=sum(layer.expert_bytes for layer in layers),
+                dense_bytes=sum(len(each.data) for layer in weights.layers for each in layer.tensors.values()),
+                head_bytes=len(_head(weights).data),
                 eos_ids=network.eos_ids,
                 notes=checkpoint.notes,
             )
@@ -151,9 +159,25 @@ class Model:
         self._head(normed, result)
         return result
 
+    @contextmanager
+    def computing(self, native: NativeModule, pool: Pool) -> Iterator[None]:
+        """Work with another module and pool for a while; the weights stay where they are."""
+        compute = self._compute
+        own = compute.native, compute.pool
+        compute.native, compute.pool = native, pool
+        try:
+            yield
+        finally:
+            compute.native, compute.pool = own
+
     def close(self) -> None:
         """Stop the workers. The model cannot be used after that. Idempotent."""
         self._compute.pool.close()
+
+
+def _head(weights: Weights) -> Stored:
+    """Return the output matrix: the embedding where a network has no other."""
+    return weights.tensors.get("head", weights.tensors["embedding"])
 
 
 def _check_finite(logits: torch.Tensor, position: int) -> None:

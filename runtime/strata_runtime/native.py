@@ -98,6 +98,10 @@ class NativeModule(Protocol):
         """Decode blocks to float32 with the generated scalar decoder."""
         ...
 
+    def checksum(self, pool: Pool, data: int, bytes: int) -> int:
+        """Read `bytes` bytes at `data` once, all workers together, as fast as memory gives them; return their sum."""
+        ...
+
     def parse_knob(self, name: str, text: str) -> str:
         """Parse one knob with the generated C++ parser and print it canonically. Raises `ValueError` as Python does."""
         ...

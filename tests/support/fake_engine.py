@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -57,7 +58,9 @@ class FakeProvider:
     folder: Path = Path("/nowhere")
     knobs: tuple = KNOBS
     settings_type: type = Settings
-    native: SimpleNamespace = field(default_factory=lambda: SimpleNamespace(ISA="fake-isa", make_pool=FakePool))
+    native: SimpleNamespace = field(
+        default_factory=lambda: SimpleNamespace(ISA="fake-isa", make_pool=FakePool, checksum=lambda *_: 0)
+    )
 
 
 class FakePool:
@@ -78,6 +81,11 @@ class FakeCache:
     @property
     def length(self):
         return len(self.ids)
+
+    @length.setter
+    def length(self, length):
+        del self.ids[length:]
+        self.ids += [0] * (length - len(self.ids))
 
     @property
     def bytes(self):
@@ -114,6 +122,8 @@ class FakeModel:
             checkpoint_bytes=4000,
             expert_format="f32",
             expert_bytes=2000,
+            dense_bytes=500,
+            head_bytes=300,
             eos_ids=(),
             notes=(),
         )
@@ -132,6 +142,11 @@ class FakeModel:
             cache.ids.append(token)
             rows.append(self.logits(cache.ids))
         return torch.from_numpy(np.stack(rows if logits == "all" else rows[-1:]).astype(np.float32))
+
+    @contextmanager
+    def computing(self, native, pool):
+        assert native.ISA == "fake-isa"
+        yield
 
     def close(self):
         self.closed += 1

@@ -11,9 +11,9 @@ from strata_runtime.checkpoint.stored import Stored
 from strata_runtime.native import Matrix, NativeModule, Pool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Compute:
-    """The native module, and the pool that it works on."""
+    """The native module, and the pool that it works on. All layers of a network share one, and look when they run."""
 
     native: NativeModule
     pool: Pool

@@ -1,0 +1,1 @@
+"""Speed of a loaded model: prompts, decode and windows, beside what memory allows."""
