@@ -207,13 +207,14 @@ class GgufRule:
     """Metadata keys that may be absent, or hold one of `allowed` or what `equals` says; every item of an array must.
 
     `sections` bounds rope sections instead: those whose positions are those of text must cover so many elements of a
-    head (two for each pair), or be followed by none.
+    head (two for each pair), or be followed by none. `written`: what a file that is made holds there, None: nothing.
     """
 
     keys: tuple[str, ...]
     allowed: tuple[Plain, ...]
     equals: Formula | None
     sections: Formula | None
+    written: Formula | None
     note: str
 
 

@@ -67,7 +67,8 @@ class Provider:
     def _module(self, name: str) -> ModuleType:
         try:
             return importlib.import_module(f"{self._package}.{name}")
-        except (ImportError, OSError) as problem:
+        # Tables of another runtime's types are a TypeError.
+        except (ImportError, OSError, TypeError) as problem:
             raise UserError(
                 f"{self.folder}: '{name}' cannot be loaded: {problem}; rebuild it: {self.manifest.build_command}"
             ) from problem

@@ -31,27 +31,11 @@ from support.gguf_files import (
     small_vocabulary,
     write_with_library,
 )
+from support.text_models import TEXTS
 
 ROOT = Path(__file__).parents[2]
 MODEL = ROOT / "examples" / "models" / "strata-tiny"
 REFERENCE = Path(__file__).parent / "reference"
-
-TEXTS = (
-    "",
-    " ",
-    "\n\n \t\n",
-    "Hello, world!",
-    "   leading and trailing   ",
-    "don't DON'T we'LL I'm you've he'd 'tis '",
-    "1 12 123 1234 1234567890 3.14159 1e-5 ½ Ⅷ ٣٤٥",
-    "def f(x):\n    return x**2  # größer\n\n\nclass A:\n\tpass\r\n\r\n",
-    "naïve café cafe\u0301 Å Å ﬁ ſ",
-    "中文字符，混合 English。日本語テキスト 한국어",
-    "🙂🙃👩‍👩‍👧 \U0001f1e9\U0001f1ea",
-    "\x00\x01\x7f\u200b\ufeff\u2028",
-    "<|user|>\nhi<|endoftext|><|notoken|>",
-    "a" * 300 + " " * 300 + "!" * 300,
-)
 
 
 @cache

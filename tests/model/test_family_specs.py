@@ -100,6 +100,9 @@ def test_the_runtime_gets_what_the_spec_says_of_gguf_files() -> None:
         assert [(r.keys, r.allowed, r.note) for r in info.gguf.rules] == [
             (r.keys, r.allowed, r.note) for r in spec.gguf.rules
         ]
+        assert [str(rule.written) for rule in info.gguf.rules if rule.written] == [
+            formula_text(rule.written) for rule in spec.gguf.rules if rule.written
+        ]
         assert [(i.keys, i.tensors, i.note) for i in info.gguf.ignored] == [
             (i.keys, i.tensors, i.note) for i in spec.gguf.ignored
         ]
@@ -166,6 +169,7 @@ CASES = {
     ),
     "M035": ("[rope.scaling.factor], allowed: [0, 1],", "[rope.scaling.factor],", "a rule says nothing of what is"),
     "M036": ("{role: head_scale, gguf: output.scale,", "{role: head_scale,", "tensor of role 'head_scale' has no name"),
+    "M037": ("allowed: [0, 2], written: 2,", "allowed: [0, 2], written: 3,", "a rule does not allow what is written"),
 }
 
 

@@ -187,6 +187,15 @@ def test_a_package_for_another_python_is_refused(package: MakePackage) -> None:
         found()
 
 
+def test_tables_for_another_runtime_are_one_error(package: MakePackage) -> None:
+    table = "from strata_runtime.families import Term\nFAMILIES = (Term(1, (), 'new'),)"
+    package(files={**FILES, "families.py": table})
+    with pytest.raises(
+        UserError, match=r"'families' cannot be loaded: Term.*arguments.*; rebuild it: strata-gen build"
+    ):
+        _ = found().families
+
+
 def test_a_module_that_cannot_be_imported_is_one_error(package: MakePackage) -> None:
     package(files={**FILES, "_native.py": "import a_library_that_is_not_there"})
     with pytest.raises(

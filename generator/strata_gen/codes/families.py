@@ -130,6 +130,14 @@ CODES: tuple[Explanation, ...] = (
         "- {role: final_norm, name: model.norm.weight, gguf: output_norm.weight, shape: [hidden_size]}",
     ),
     Explanation(
+        "M037",
+        "a rule does not allow what is written",
+        "'written' is what conversion to GGUF writes for a rule's keys, and reading holds files to the rule: it is "
+        "what the rule 'equals', or one of its 'allowed' whole numbers.",
+        "- {keys: [expert_gating_func], allowed: [0, 2], written: 3, note: other routers are not supported}",
+        "- {keys: [expert_gating_func], allowed: [0, 2], written: 2, note: other routers are not supported}",
+    ),
+    Explanation(
         "M040",
         "a family is declared twice",
         "Two entries have the same name, in one file or in several.",

@@ -151,12 +151,14 @@ class GgufRuleEdge(Edge):
     """Metadata keys that may be absent, hold one of `allowed`, or what `equals` says; anything else is refused.
 
     Every item of an array is held to it. `sections`: pairs that are rotated, which rope sections of text must cover.
+    `written`: what conversion to GGUF writes there, a whole number that the rule allows; nothing unless it is given.
     """
 
     keys: Annotated[list[PathText], Field(min_length=1)]
     allowed: Annotated[list[JsonValue], Field(default_factory=list)]
     equals: FormulaText | None = None
     sections: FormulaText | None = None
+    written: FormulaText | None = None
     note: Annotated[Text, Field(min_length=1)]
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from strata_gen.edge.family_base import NUMBERS, FamilyPart, plain
 from strata_gen.edge.family_edge import GgufEdge, GgufKeyEdge, GgufRuleEdge
+from strata_gen.edge.formula import parse_formula
 from strata_gen.load.document import DataPath
-from strata_gen.model.family import Gguf, GgufIgnored, GgufKey, GgufRule, KeyType
+from strata_gen.model.family import Formula, Gguf, GgufIgnored, GgufKey, GgufRule, KeyType
 
 _SOURCES = ("key", "rows", "present", "absent", "value")
 _AT: DataPath = ("gguf",)
@@ -54,13 +55,22 @@ def _converted(part: FamilyPart, entry: GgufKeyEdge, path: DataPath) -> GgufKey:
 def _rule(part: FamilyPart, rule: GgufRuleEdge, path: DataPath) -> GgufRule:
     if not rule.allowed and rule.equals is None and rule.sections is None:
         part.error("M035", "a rule says nothing of what is allowed", (*path, "note"))
-    return GgufRule(
+    converted = GgufRule(
         keys=tuple(rule.keys),
         allowed=tuple(map(plain, rule.allowed)),
         equals=part.maybe(rule.equals, (*path, "equals")),
         sections=part.maybe(rule.sections, (*path, "sections")),
+        written=part.maybe(rule.written, (*path, "written")),
         note=rule.note,
     )
+    if converted.written is not None and not _allows(converted, converted.written):
+        part.error("M037", "a rule does not allow what is written", (*path, "written"))
+    return converted
+
+
+def _allows(rule: GgufRule, written: Formula) -> bool:
+    numbers = [one for one in rule.allowed if isinstance(one, int) and not isinstance(one, bool)]
+    return written == rule.equals or written in [parse_formula(str(number)) for number in numbers]
 
 
 def convert_gguf(part: FamilyPart) -> Gguf | None:

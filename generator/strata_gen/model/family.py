@@ -217,6 +217,7 @@ class GgufRule:
     allowed: tuple[Json, ...]
     equals: Formula | None
     sections: Formula | None
+    written: Formula | None
     note: str
 
 

@@ -129,7 +129,7 @@ def _gguf_key(key: GgufKey, kind: KeyType) -> str:
 def _gguf_rule(rule: GgufRule) -> str:
     return (
         f"GgufRule({_words(rule.keys)}, {_tuple(map(repr, rule.allowed))}, {_maybe(rule.equals)}, "
-        f"{_maybe(rule.sections)}, {rule.note!r})"
+        f"{_maybe(rule.sections)}, {_maybe(rule.written)}, {rule.note!r})"
     )
 
 

@@ -131,7 +131,8 @@ def _gguf_rule(rule: GgufRule) -> str:
     allowed += [f"`{formula_text(rule.equals)}`"] if rule.equals is not None else []
     if rule.sections is not None:
         allowed.append(f"sections of text that cover the `{formula_text(rule.sections)}` rotated elements")
-    return f"{', '.join(f'`{key}`' for key in rule.keys)}: {' or '.join(allowed)} ({rule.note})"
+    written = "" if rule.written is None else f"; conversion writes `{formula_text(rule.written)}`"
+    return f"{', '.join(f'`{key}`' for key in rule.keys)}: {' or '.join(allowed)} ({rule.note}){written}"
 
 
 def _gguf_page(gguf: Gguf) -> GgufPage:

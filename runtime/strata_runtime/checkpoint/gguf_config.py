@@ -17,7 +17,8 @@ _WHOLE = "tokenizer."  # keys that begin so do not belong to the architecture
 _TEXT_SECTIONS = 3  # rope sections whose positions are those of a text's tokens; those of the fourth are all 0
 
 
-def _full(architecture: str, key: str) -> str:
+def full_key(architecture: str, key: str) -> str:
+    """Return the whole metadata key of one that a family writes without the architecture's name."""
     return key if key.startswith(_WHOLE) else f"{architecture}.{key}"
 
 
@@ -149,12 +150,12 @@ def read_gguf_config(file: GgufFile, families: Sequence[FamilyInfo]) -> Config:
     infos = {info.name: info for info in family.keys}
     values: dict[str, ConfigValue] = {}
     for key in gguf.config:
-        values[key.name] = _value(file, _full(architecture, key.key or ""), key, infos[key.name], values)
+        values[key.name] = _value(file, full_key(architecture, key.key or ""), key, infos[key.name], values)
     for key in gguf.config:
-        called = f"'{_full(architecture, key.key)}' ({key.name})" if key.key is not None else f"'{key.name}'"
+        called = f"'{full_key(architecture, key.key)}' ({key.name})" if key.key is not None else f"'{key.name}'"
         check_relations(values, infos[key.name], f"{metadata.path}: {called}")
     config = Config(metadata.path, "its metadata", family, values)
     for rule in gguf.rules:
         for name in rule.keys:
-            _check_rule(config, metadata, _full(architecture, name), rule)
+            _check_rule(config, metadata, full_key(architecture, name), rule)
     return config

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import mmap
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,6 +79,11 @@ class Tensors:
     found: Mapping[str, Found]
     readable: tuple[str, ...]
     bytes: int
+
+    def maps(self) -> tuple[mmap.mmap, ...]:
+        """The files as they are mapped."""
+        found = {id(one.data.obj): one.data.obj for one in self.found.values()}
+        return tuple(mapped for mapped in found.values() if isinstance(mapped, mmap.mmap))
 
     def place(self, name: str) -> str:
         """Say where a tensor is."""

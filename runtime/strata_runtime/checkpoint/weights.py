@@ -65,7 +65,7 @@ def match_tensors(tensors: Tensors, config: Config, layout: Layout) -> list[Expe
     return found
 
 
-def _by_role(expected: Expected, stored: Stored, config: Config) -> Iterator[tuple[str, Stored]]:
+def by_role(expected: Expected, stored: Stored, config: Config) -> Iterator[tuple[str, Stored]]:
     """Take a tensor apart: each role's, and each expert's in their order."""
     for part in map(stored.part, range(stored.shape[0])) if expected.is_stack else (stored,):
         first = 0
@@ -94,7 +94,7 @@ def load_weights(tensors: Tensors, config: Config, layout: Layout, layers: int) 
         if not expected.loaded:
             further.add(expected.layer)
             continue
-        for role, part in _by_role(expected, stored, config):
+        for role, part in by_role(expected, stored, config):
             if expected.layer is None:
                 whole[role] = part
             elif expected.infos[0].per_expert:

@@ -11,6 +11,7 @@ import click
 
 from strata_runtime import __version__
 from strata_runtime.cli.knob_command import KnobCommand, Package, package_and_flags
+from strata_runtime.cli.sizes import size
 from strata_runtime.errors import UserError
 from strata_runtime.knobs import Resolution, resolve
 from strata_runtime.knobs.grammar import show
@@ -18,16 +19,6 @@ from strata_runtime.provider import Provider, make_pool, survey
 
 if TYPE_CHECKING:
     from strata_runtime.engine import Engine
-
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
-
-
-def _size(count: float) -> str:
-    """Bytes in words, e.g. `21.8 MiB`."""
-    unit = 0
-    while count >= 1024 and unit < len(_UNITS) - 1:
-        count, unit = count / 1024, unit + 1
-    return f"{count:.1f} {_UNITS[unit]}" if unit else f"{count:.0f} B"
 
 
 def _packages(environ: Mapping[str, str]) -> list[dict[str, object]]:
@@ -113,11 +104,11 @@ def _lines(report: Mapping[str, Any], problem: str) -> Iterator[str]:
         yield f"model {model['path']}: {model['title']} ({model['family']})"
         further = f" and {model['further_layers']} that are not used" if model["further_layers"] else ""
         yield f"  {model['layers']} layers{further}, {model['experts']} experts, {model['experts_per_token']} per token"
-        yield f"  {model['parameters'] / 1e6:,.1f} M parameters in {_size(model['checkpoint_bytes'])}"
-        yield f"  experts in memory: {_size(model['expert_bytes'])} of {model['expert_format']}"
+        yield f"  {model['parameters'] / 1e6:,.1f} M parameters in {size(model['checkpoint_bytes'])}"
+        yield f"  experts in memory: {size(model['expert_bytes'])} of {model['expert_format']}"
         cache = model["kv_bytes_per_token"]
         yield f"  context {model['context']} of at most {model['context_of_model']} tokens"
-        yield f"  KV cache: {_size(cache)} per token, {_size(cache * model['context'])} in all"
+        yield f"  KV cache: {size(cache)} per token, {size(cache * model['context'])} in all"
         if not model["has_text"]:
             yield "  no tokenizer: works with token ids alone"
         yield from (f"  {note}" for note in model["notes"])

@@ -18,7 +18,8 @@ DEFAULT_TEMPLATE = "default"
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
 """Kinds of tokens (`tokenizer.ggml.token_type`). 0 is one that nobody set, and counts as normal."""
 
-_END_KEYS = ("eos_token_id", "eot_token_id", "eom_token_id")
+END_KEYS = ("eos_token_id", "eot_token_id", "eom_token_id")
+"""Keys of tokens that end a text."""
 _ENDS = frozenset({"<|endoftext|>", "<|end_of_text|>", "<|im_end|>", "<|eot_id|>", "<|eom_id|>"})
 """Control tokens that end a text whether or not a file names them: many files name one of several."""
 
@@ -45,6 +46,11 @@ class Vocabulary:
     def where(self) -> str:
         """The file, for messages."""
         return str(self.metadata.path)
+
+
+def ends_by_name(text: str) -> bool:
+    """Whether a control token ends texts by its text alone."""
+    return text in _ENDS
 
 
 def token_kinds(metadata: Metadata, size: int) -> Sequence[int]:
@@ -97,10 +103,10 @@ def read_vocabulary(metadata: Metadata) -> Vocabulary:
     listed = metadata.array(f"{PREFIX}tokens")
     size = listed.count if listed is not None else None
     tokens = _tokens(metadata, model)
-    ids = {key: _token_id(metadata, key, size) for key in ("bos_token_id", *_END_KEYS)}
-    end = {token for key, token in ids.items() if key in _END_KEYS and token is not None}
+    ids = {key: _token_id(metadata, key, size) for key in ("bos_token_id", *END_KEYS)}
+    end = {token for key, token in ids.items() if key in END_KEYS and token is not None}
     kinds = token_kinds(metadata, len(tokens)) if tokens else ()
-    end |= {index for index, text in enumerate(tokens) if text in _ENDS and kinds[index] == CONTROL}
+    end |= {index for index, text in enumerate(tokens) if ends_by_name(text) and kinds[index] == CONTROL}
     return Vocabulary(
         metadata=metadata,
         model=model,

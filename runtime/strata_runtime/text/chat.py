@@ -89,11 +89,13 @@ class ChatTemplate:
         """Read chat_template.jinja or the one in tokenizer_config.json. Raises `UserError` when there is none."""
         named = {name: token_text(value) for name, value in tokenizer.config.items() if name.endswith("_token")}
         variables = {name: text for name, text in named.items() if text is not None}
-        path = folder / TEMPLATE_FILE
-        if path.exists():
-            return cls.compile(read_text(path), variables, str(path))
-        where = str(folder / CONFIG_FILE)
-        return cls.compile(_configured(tokenizer.config.get("chat_template"), folder, where), variables, where)
+        source, path = template_source(folder, tokenizer)
+        if source is None:
+            raise UserError(
+                f"{folder}: the model has no chat template (neither {TEMPLATE_FILE} nor 'chat_template' in "
+                f"{CONFIG_FILE}); give it a plain prompt instead"
+            )
+        return cls.compile(source, variables, str(path))
 
     def render(
         self, messages: Sequence[Message], tokenizer: Tokenizer, *, add_generation_prompt: bool = True
@@ -120,16 +122,18 @@ class ChatTemplate:
         return tokenizer.encode_chat(rendered, protection)
 
 
-def _configured(value: object, folder: Path, where: str) -> str:
-    """Pick the template out of tokenizer_config.json: text, or a list of named ones."""
+def template_source(folder: Path, tokenizer: Tokenizer) -> tuple[str | None, Path]:
+    """Return (source, file) of a folder's template: of several the default one, None when there is none.
+
+    Raises `UserError` when it is no text.
+    """
+    path = folder / TEMPLATE_FILE
+    if path.exists():
+        return read_text(path), path
+    value, path = tokenizer.config.get("chat_template"), folder / CONFIG_FILE
     if isinstance(value, list):
         named = {item.get("name"): item.get("template") for item in value if isinstance(item, dict)}
         value = named.get("default")
-    if value is None:
-        raise UserError(
-            f"{folder}: the model has no chat template (neither {TEMPLATE_FILE} nor 'chat_template' in {CONFIG_FILE}); "
-            "give it a plain prompt instead"
-        )
-    if not isinstance(value, str):
-        raise UserError(f"{where}: 'chat_template' must be text, not {type(value).__name__}")
-    return value
+    if not isinstance(value, str | None):
+        raise UserError(f"{path}: 'chat_template' must be text, not {type(value).__name__}")
+    return value, path

@@ -1,0 +1,1 @@
+"""A safetensors model folder packed into one GGUF file."""
