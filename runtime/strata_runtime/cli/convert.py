@@ -29,7 +29,13 @@ def _closing_line(made: Conversion) -> str:
 @click.command()
 @click.option("--model", required=True, metavar="PATH", help="Folder with config.json, tokenizer.json and safetensors.")
 @click.option("--out", required=True, metavar="FILE", help="The GGUF file to write.")
-@click.option("--format", "experts", required=True, metavar="NAME", help="Format of the routed experts, such as q4_k.")
+@click.option(
+    "--format",
+    "experts",
+    required=True,
+    metavar="NAME",
+    help="Format of the routed experts, such as q4_k; a wrong name lists all.",
+)
 @click.option(
     "--dense-format",
     metavar="NAME",
