@@ -9,6 +9,11 @@ from typing import NoReturn
 from strata_runtime.errors import UserError
 from strata_runtime.whole_file import read_whole
 
+BYTES_AT_MOST = 1 << 26
+VALUES_AT_MOST = 1 << 21
+"""Commas and brackets of one text: each may become an object that is many times larger."""
+_PARTS = (b",", b"[", b"{")
+
 
 def _no_constant(text: str) -> NoReturn:
     raise ValueError(f"{text} is not JSON")
@@ -26,8 +31,11 @@ def _no_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
 def parse_object(data: bytes, what: str) -> dict[str, object]:
     """Parse one JSON object. `what` names the text in errors.
 
-    Raises `UserError` for anything else: other encodings than UTF-8, NaN and infinities, duplicate keys, deep nesting.
+    Raises `UserError` for anything else: other encodings than UTF-8, NaN and infinities, duplicate keys, deep nesting,
+    and for more than any model needs.
     """
+    if len(data) > BYTES_AT_MOST or sum(map(data.count, _PARTS)) > VALUES_AT_MOST:
+        raise UserError(f"{what}: holds more than any model needs ({len(data)} bytes)")
     try:
         found = json.loads(data.decode("utf-8"), parse_constant=_no_constant, object_pairs_hook=_no_duplicates)
     except UnicodeDecodeError as problem:

@@ -1,7 +1,7 @@
-"""Fuzzes the safetensors reader with atheris: `python tests/checkpoint/fuzz_safetensors.py CORPUS [libFuzzer options]`.
+"""Fuzzes the reader of safetensors with atheris: `python tests/checkpoint/fuzz_safetensors.py CORPUS [options]`.
 
-Needs the package atheris and the project's own on PYTHONPATH (runtime, tests). Whatever a file holds, reading it may
-end in a `UserError` and in nothing else.
+Needs the package atheris and the project's own on PYTHONPATH (generator, runtime, tests); the options are libFuzzer's.
+Whatever the files hold, reading them, up to config and weights, may end in a `UserError` and in nothing else.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import sys
 import atheris
 
 with atheris.instrument_imports(include=["strata_runtime"]):
-    from support.safetensors_files import exercise
+    from support.whole_models import exercise_folder
 
 
 def main() -> None:
     """Run until a finding, or until the options say to stop."""
-    atheris.Setup(sys.argv, exercise)
+    atheris.Setup(sys.argv, exercise_folder)
     atheris.Fuzz()
 
 

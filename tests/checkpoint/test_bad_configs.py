@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from strata_runtime.errors import UserError
+from strata_runtime.strict_json import BYTES_AT_MOST, VALUES_AT_MOST
 from support.checkpoints import make_config, write_checkpoint
 
 Load = Callable[[Path], object]
@@ -22,6 +23,8 @@ TEXTS = {
     "a key twice": ('{"model_type": "glm4_moe", "model_type": "llama"}', "the key 'model_type' is given twice"),
     "a number of 5000 digits": ('{"vocab_size": ' + "9" * 5000 + "}", "not valid JSON"),
     "nested without end": ("[" * 100_000, "not valid JSON"),
+    "millions of values": ('{"a": [' + "0," * VALUES_AT_MOST + "0]}", "more than any model needs"),
+    "a text without end": ('{"a": "' + "a" * BYTES_AT_MOST + '"}', "more than any model needs"),
 }
 
 VALUES: dict[str, tuple[dict[str, object], str]] = {

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import struct
+import time
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,13 +13,18 @@ import numpy as np
 import pytest
 import torch
 
+from strata_runtime.checkpoint.header import parse_header
 from strata_runtime.checkpoint.shard import open_shard
 from strata_runtime.errors import UserError
 
 
-def file_of(path: Path, header: object, data: bytes = b"", length: int | None = None) -> Path:
+def bytes_of(header: object, data: bytes = b"", length: int | None = None) -> bytes:
     text = header if isinstance(header, bytes) else json.dumps(header).encode()
-    path.write_bytes(struct.pack("<Q", len(text) if length is None else length) + text + data)
+    return struct.pack("<Q", len(text) if length is None else length) + text + data
+
+
+def file_of(path: Path, header: object, data: bytes = b"", length: int | None = None) -> Path:
+    path.write_bytes(bytes_of(header, data, length))
     return path
 
 
@@ -60,6 +67,13 @@ CASES: dict[str, tuple[object, bytes, int | None, str]] = {
     "gap": ({"a": tensor(0, 8), "b": tensor(12, 20)}, bytes(20), None, "4 bytes before tensor 'b' belong to no tensor"),
     "bytes left over": ({"a": tensor(0, 8)}, bytes(20), None, "12 bytes after the last tensor belong to no tensor"),
     "metadata is a list": ({"__metadata__": []}, b"", None, "__metadata__ must be an object, found a list"),
+    "millions of lists": (b'{"a":[' + b"[]," * 2_000_000 + b"0]}", b"", None, "more than any model needs"),
+    "millions of tensors": (
+        b"{" + b",".join(b'"%d":{}' % index for index in range(1_100_000)) + b"}",
+        b"",
+        None,
+        "more than any model needs",
+    ),
 }
 
 
@@ -72,6 +86,19 @@ def test_a_lying_header_is_one_error_that_names_the_file(tmp_path: Path, case: s
     assert str(caught.value).startswith(f"{path}: ")
     assert expected in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_lying_header_costs_neither_time_nor_memory(case: str) -> None:
+    content = bytes_of(*CASES[case][:3])
+    tracemalloc.start()
+    start = time.process_time()
+    with pytest.raises(UserError):
+        parse_header(Path("bad.safetensors"), memoryview(content))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert time.process_time() - start < 3
+    assert peak < 200_000 + 4 * len(content)
 
 
 @pytest.mark.parametrize("size", [0, 1, 7])

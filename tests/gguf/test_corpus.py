@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from support import gguf_files, safetensors_files
+from support.whole_models import exercise_folder, exercise_gguf
 
 CORPUS = Path(__file__).parent / "corpus"
 READERS: dict[str, Callable[[bytes], None]] = {
-    "gguf": gguf_files.exercise,
-    "safetensors": safetensors_files.exercise,
+    "gguf": exercise_gguf,
+    "safetensors": exercise_folder,
 }
 
 

@@ -14,11 +14,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from strata_runtime.checkpoint.source import open_checkpoint
 from strata_runtime.errors import UserError
 from strata_runtime.gguf.files import open_gguf
 from strata_runtime.gguf.metadata import KEYS_AT_MOST
 from strata_runtime.gguf.reader import formats_by_name, parse
 from strata_runtime.gguf.tensors import TENSORS_AT_MOST
+from support.checkpoints import make_config
 from support.gguf_files import (
     ARRAY,
     F32,
@@ -35,6 +37,9 @@ from support.gguf_files import (
     tensor,
     text,
 )
+from support.gguf_models import metadata
+from support.reference_provider import FORMATS as PACKAGE_FORMATS
+from support.reference_provider import generated_families
 
 HUGE = 2**64 - 1
 TABLE = formats_by_name(FORMATS)
@@ -81,8 +86,9 @@ CASES: dict[str, tuple[bytes, str]] = {
     "unknown value type": (gguf_bytes([key("a", 13, bytes(8))]), "'a': unknown value type 13"),
     "value type of 2^32": (gguf_bytes([key("a", 2**32 - 1, bytes(8))]), "'a': unknown value type 4294967295"),
     "a number cut short": (gguf_bytes([key("a", 10, bytes(7))]), "the file ends within 'a'"),
-    "a text of 2^64 bytes": (gguf_bytes([key("a", TEXT, "") [:-8] + text("x", HUGE)]), "the file ends within 'a'"),
-    "a text of 2^63 bytes": (gguf_bytes([key("a", TEXT, "")[:-8] + text("x", 2**63)]), "the file ends within 'a'"),
+    "a text of 2^64 bytes": (gguf_bytes([key("a", TEXT, "")[:-8] + text("x", HUGE)]), "more than 67108864"),
+    "a text of 2^63 bytes": (gguf_bytes([key("a", TEXT, "")[:-8] + text("x", 2**63)]), "more than 67108864: the file"),
+    "a text longer than the file": (gguf_bytes([key("a", TEXT, "")[:-8] + text("x", 9)]), "the file ends within 'a'"),
     "a text that is no UTF-8": (gguf_bytes([key("a", TEXT, b"\xc3")]), "'a' is not UTF-8 text (byte 0)"),
     "neither true nor false": (gguf_bytes([key("a", 7, b"\2")]), "'a' is neither true nor false but 2"),
     # arrays
@@ -300,6 +306,55 @@ def test_a_giant_file_of_nothing_is_refused_in_a_moment(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="'a' has too many items: a file may have 16777216 in all"):
         open_gguf(path, FORMATS)
     assert time.process_time() - start < 1
+
+
+def with_a_hole(path: Path, key_head: bytes, hole: int) -> Path:
+    """A model's file that is complete but for a value of `hole` bytes, which take no place on disk."""
+    config = make_config()
+    own = {f"glm4moe.{name}": value for name, value in metadata(config).items()}
+    kinds = {bool: 7, int: 4, float: 6}
+    keys = [key("general.architecture", TEXT, "glm4moe"), *(key(k, kinds[type(v)], v) for k, v in own.items())]
+    with path.open("wb") as file:
+        file.write(gguf_bytes([*keys, key_head], tensor_count=1))
+        file.seek(hole, os.SEEK_CUR)
+        file.write(tensor("token_embd.weight", [4, 8]))
+        file.write(bytes(-file.tell() % 32) + bytes(128))
+    return path
+
+
+GIANT = 1 << 28
+HOLES: dict[str, tuple[bytes, str]] = {
+    "an array of bytes for four numbers": (
+        key("glm4moe.rope.dimension_sections", ARRAY, array(0, [], GIANT)),
+        "'glm4moe.rope.dimension_sections' has 268435456 items, more than 65536",
+    ),
+    "an array of flags for one number a layer": (
+        key("glm4moe.swiglu_clamp_exp", ARRAY, array(7, [], GIANT)),
+        "'glm4moe.swiglu_clamp_exp' has 268435456 items, more than 65536",
+    ),
+    "an array of numbers for one number": (
+        key("glm4moe.expert_group_count", ARRAY, array(10, [], GIANT // 8)),
+        "'glm4moe.expert_group_count' has 33554432 items, more than 65536",
+    ),
+    "a text": (
+        text("x") + struct.pack("<IQ", TEXT, GIANT),
+        "'x' is 268435456 bytes long, more than 67108864",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", HOLES)
+def test_a_giant_value_is_never_copied(tmp_path: Path, case: str) -> None:
+    key_head, expected = HOLES[case]
+    path = with_a_hole(tmp_path / "x.gguf", key_head, GIANT)
+    families = generated_families()
+    tracemalloc.start()
+    with pytest.raises(UserError) as caught:
+        open_checkpoint(path, families, PACKAGE_FORMATS)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert expected in str(caught.value)
+    assert peak < 2_000_000
 
 
 def folder_of(path: Path) -> None:

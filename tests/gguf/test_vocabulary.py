@@ -351,6 +351,10 @@ BAD: dict[str, tuple[Callable[[], object], str]] = {
         ),
         "the control token 'stop' can be written as ordinary text",
     ),
+    "more named templates than anyone needs": (
+        lambda: vocabulary_of(t=[key("tokenizer.chat_templates", ARRAY, (TEXT, [f"t{n}" for n in range(1025)]))]),
+        "'tokenizer.chat_templates' has 1025 names, more than 1024",
+    ),
     "a template that is a number": (
         lambda: vocabulary_of(t=[key("tokenizer.chat_template", 4, 1)]),
         "'tokenizer.chat_template' must be text, found 1",

@@ -90,9 +90,9 @@ def _check_sections(config: Config, metadata: Metadata, name: str, rule: GgufRul
     array = metadata.array(name)
     assert array is not None
     assert rule.sections is not None
-    sections = [int(size) for size in array.numbers()]
-    if any(size < 0 for size in sections):
-        raise UserError(f"{metadata.path}: '{name}' has a negative section")
+    sections = [size for size in array.values() if isinstance(size, int) and size >= 0]
+    if len(sections) != array.count:
+        raise UserError(f"{metadata.path}: '{name}' must hold whole numbers from 0 up")
     rotated = config.size(rule.sections)
     if any(sections[_TEXT_SECTIONS:]) and 2 * sum(sections[:_TEXT_SECTIONS]) < rotated:
         raise UserError(

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from strata_runtime.errors import UserError
-from strata_runtime.strict_json import json_type, parse_object
+from strata_runtime.strict_json import BYTES_AT_MOST, json_type, parse_object
 
 LENGTH_BYTES = 8
-HEADER_AT_MOST = 100_000_000
 DIMENSIONS_AT_MOST = 8
 ITEM_BYTES = {
     "BOOL": 1, "U8": 1, "I8": 1, "F8_E4M3": 1, "F8_E5M2": 1, "I16": 2, "U16": 2, "F16": 2, "BF16": 2,
@@ -84,7 +83,7 @@ def parse_header(path: Path, data: memoryview) -> dict[str, Entry]:
         raise UserError(f"{path}: {size} bytes are too few for a safetensors file: fetch it again")
     length = int.from_bytes(data[:LENGTH_BYTES], "little")
     base = LENGTH_BYTES + length
-    if length > HEADER_AT_MOST or base > size:
+    if length > BYTES_AT_MOST or base > size:
         raise UserError(
             f"{path}: the header claims {length} bytes, but the file has {size}: "
             "it is truncated or no safetensors file, fetch it again"

@@ -17,6 +17,9 @@ from strata_runtime.gguf.types import ARRAY, BOOL, SCALARS, TEXT, value_type
 
 KEYS_AT_MOST = 1 << 16
 DEPTH_AT_MOST = 4  # arrays in arrays
+TEXT_AT_MOST = 1 << 26  # bytes of one text: whole tokenizers are kept in them
+LISTED_AT_MOST = 1 << 16
+"""Items of an array that are taken one by one, as objects that are larger than what the file spends on them."""
 _ARRAY_HEAD_BYTES = 12
 _ARRAY_COST = 64  # the time that one takes, in texts that are stepped over
 _KEY_BYTES = 13  # the least: length, name of one byte, type
@@ -58,7 +61,9 @@ class Array:
         return texts
 
     def values(self) -> list[Value]:
-        """Read the items, whatever they are."""
+        """Read the items, whatever they are. Raises `UserError` for more than `LISTED_AT_MOST`."""
+        if self.count > LISTED_AT_MOST:
+            raise UserError(f"{self.where} has {self.count} items, more than {LISTED_AT_MOST}")
         if self.type == "text":
             return list(self.texts())
         if self.type == "bool":
@@ -156,7 +161,7 @@ def _array(cursor: Cursor, where: str, depth: int) -> Array:
         cursor.expect(count, size, what)
         cursor.take(count * size, what)
     raw = cursor.data[start : cursor.position]
-    if kind == BOOL and np.any(np.frombuffer(raw, np.uint8) > 1):
+    if kind == BOOL and np.frombuffer(raw, np.uint8).max(initial=0) > 1:
         raise UserError(f"{where}: an item is neither true nor false: the file is damaged")
     return Array(where, name, count, raw)
 
@@ -167,7 +172,7 @@ def _value(cursor: Cursor, key: str) -> Value:
     kind = cursor.u32(what)
     value_type(kind, where)
     if kind == TEXT:
-        return cursor.text(what)
+        return cursor.text(what, TEXT_AT_MOST)
     if kind == ARRAY:
         return _array(cursor, where, 0)
     if kind == BOOL:

@@ -14,6 +14,7 @@ BPE = "gpt2"
 TEMPLATE_KEY = "tokenizer.chat_template"
 NAMES_KEY = "tokenizer.chat_templates"
 DEFAULT_TEMPLATE = "default"
+TEMPLATES_AT_MOST = 1 << 10
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
 """Kinds of tokens (`tokenizer.ggml.token_type`). 0 is one that nobody set, and counts as normal."""
@@ -80,6 +81,8 @@ def _token_id(metadata: Metadata, key: str, size: int | None) -> int | None:
 
 def _templates(metadata: Metadata) -> dict[str, str]:
     names = metadata.array(NAMES_KEY)
+    if names is not None and names.count > TEMPLATES_AT_MOST:
+        raise UserError(f"{metadata.path}: '{NAMES_KEY}' has {names.count} names, more than {TEMPLATES_AT_MOST}")
     keys = {name: f"{TEMPLATE_KEY}.{name}" for name in (names.texts() if names is not None else ())}
     keys.setdefault(DEFAULT_TEMPLATE, TEMPLATE_KEY)
     found = {name: metadata.text(key) for name, key in keys.items()}
