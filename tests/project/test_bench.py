@@ -10,9 +10,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from gguf import GGMLQuantizationType, GGUFReader, dequantize
 
 from strata_gen.specs import load_specs
+from support.checkpoints import make_qwen_config, make_tensors
+from support.gguf_models import named, write_model
 
 
 def run(root: Path, script: str, *words: str, **environment: str) -> dict:
@@ -36,6 +40,48 @@ def test_decode_is_measured_beside_transformers_on_the_same_tokens(root: Path, k
     assert all(peak > 0 for peak in result["peak_bytes"].values())
     assert "cpu" in result["surroundings"]
     assert plot.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.native
+def test_decode_is_measured_beside_busy_neighbours(root: Path, kernels: Path) -> None:
+    words = [str(root / "examples/models/strata-tiny"), "--threads", "1", "--rounds", "1", "--tokens", "4"]
+    result = run(root, "busy_neighbours.py", *words, "--neighbours", "1", STRATA_PROVIDER_PATH=str(kernels))
+    assert {count: one["fair"] for count, one in result["neighbours"].items()} == {"0": 1.0, "1": 0.5}
+    assert result["neighbours"]["0"]["share"] == 1
+    assert result["neighbours"]["1"]["rate"] > 0
+
+
+def test_the_f32_twin_means_what_the_file_does(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(root / "bench"))
+    f32_twin = importlib.import_module("f32_twin")
+    config = make_qwen_config()
+    weights = named(config, make_tensors(config))
+    source = write_model(tmp_path / "q8_0.gguf", config, weights, form=lambda _: GGMLQuantizationType.Q8_0)
+    twin = GGUFReader(f32_twin.write_f32_twin(source, tmp_path / "f32.gguf"))
+    known = GGUFReader(source)
+    assert {name: field.contents() for name, field in twin.fields.items()} == {
+        name: field.contents() for name, field in known.fields.items()
+    }
+    assert len(twin.tensors) == len(known.tensors) == len(weights)
+    for one, other in zip(twin.tensors, known.tensors, strict=True):
+        assert one.name == other.name
+        assert np.array_equal(one.data, dequantize(other.data, other.tensor_type).reshape(one.data.shape))
+
+
+def test_differences_of_logits(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(root / "bench"))
+    module = importlib.import_module("vs_llama_logits")
+    rows = np.log(np.random.default_rng(0).dirichlet(np.ones(40), 3))
+    experts = np.array([[[0, 1], [2, 3], [4, 5]]])
+    moved, rerouted = rows.copy(), experts.copy()
+    moved[1, [rows[1].argmax(), rows[1].argmin()]] += (-0.1, 0.5)
+    rerouted[0, 2], rerouted[0, 0] = (4, 6), (1, 0)
+    following = np.array([0, int(rows[1].argmax()), 0])
+    found = module.differences(module.Run(moved, rerouted), module.Run(rows, experts), following)
+    assert found["next"][2] == found["top10"][2] == pytest.approx(0.1)
+    assert found["all"][2] == pytest.approx(0.5)
+    assert found["top10_over_bound"] == pytest.approx(1 / 3)
+    assert found["same_experts"] == pytest.approx(2 / 3)
 
 
 @pytest.mark.native
