@@ -92,10 +92,28 @@ class ProviderSettings:
 class WindowSettings:
     """Knobs `window.*`."""
 
+    draft: Literal["none", "ngram"]
+    """Who guesses the tokens that come next, so that one pass checks several.
+
+    Default: none. STRATA_WINDOW_DRAFT, --window-draft.
+    """
+
     max_tokens: int
     """Most tokens that share one pass of a micro-kernel.
 
     Default: 8. Built in, by strata-gen build --set window.max_tokens=VALUE.
+    """
+
+    ngram_least: int
+    """Fewest tokens at the text's end that must have occurred before.
+
+    Default: 2. STRATA_WINDOW_NGRAM_LEAST, --window-ngram-least.
+    """
+
+    width: int
+    """Tokens of a window, the newest one and drafts behind it; 0 chooses while running.
+
+    Default: 0. STRATA_WINDOW_WIDTH, --window-width.
     """
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from strata_runtime.drafts.choice import make_drafter, make_width
 from strata_runtime.errors import UserError
 from strata_runtime.generation import Generation
 from strata_runtime.knobs import Resolution
@@ -187,6 +188,8 @@ class Engine:
             request,
             self._reader,
             TextStream(self.tokenizer, stops),
+            make_drafter(self.settings),
+            make_width(self.settings),
             vocab_size=self.info.vocab_size,
             load_s=self._load_s,
             progress=progress,

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from time import perf_counter
 
+from strata_runtime.drafts.drafter import Drafter
+from strata_runtime.drafts.width import Width
 from strata_runtime.progress import Progress
 from strata_runtime.reading import Reader
 from strata_runtime.request import Chunk, FinishReason, GenerationResult, Request, Timing, Usage
 from strata_runtime.sampling import Row, Sampler
 from strata_runtime.text.stream import TextStream
+from strata_runtime.windows import Windows
 
 
 class Generation(Iterator[Chunk]):
@@ -24,15 +27,18 @@ class Generation(Iterator[Chunk]):
         request: Request,
         reader: Reader,
         stream: TextStream,
+        drafter: Drafter,
+        width: Width,
         *,
         vocab_size: int,
         load_s: float,
         progress: Progress | None,
     ) -> None:
+        """`drafter`: a fresh one, for this text alone. It and `width` change how long it takes, and nothing else."""
         self.request = request
-        self._reader = reader
         self._stream = stream
         self._sampler = Sampler(request.sampling, vocab_size, request.ids)
+        self._windows = Windows(reader, request.ids, drafter, width, self._sampler.draw)
         self._limit = min(request.max_tokens, reader.context - len(request.ids))
         self._progress = progress
         self._token_ids: list[int] = []
@@ -45,14 +51,8 @@ class Generation(Iterator[Chunk]):
         if self._finish is not None:
             raise StopIteration
         started = perf_counter()
-        tokens = self._token_ids
         try:
-            logits = (
-                self._reader.read(self, len(self.request.ids) + len(tokens) - 1, tokens[-1:])
-                if tokens
-                else self._reader.read(self, 0, self.request.ids, self._progress)
-            )
-            chunk = self._step(logits)
+            chunk = self._step(self._windows.row(self._limit - len(self._token_ids), self._progress))
         except BaseException:
             self.close()
             raise
@@ -92,6 +92,7 @@ class Generation(Iterator[Chunk]):
             self._finish,
             Usage(len(self.request.ids), tokens),
             Timing(self._load_s, self._prompt_s, self._decode_s, rate),
+            self._windows.acceptance,
             self.seed,
         )
 
@@ -101,6 +102,7 @@ class Generation(Iterator[Chunk]):
             return Chunk("", None, "length")
         token = self._sampler.draw(logits, len(self.request.ids) + len(self._token_ids))
         self._sampler.accept(token)
+        self._windows.take(token)
         self._token_ids.append(token)
         ended = token in self.request.end_ids
         text, stopped = ("", False) if ended else self._stream.push(token)

@@ -125,11 +125,20 @@ class Model:
         return make_cache(self._network, capacity)
 
     @torch.inference_mode()
-    def forward(self, ids: torch.Tensor, cache: KVCache, *, logits: Literal["last", "all"] = "last") -> torch.Tensor:
+    def forward(
+        self,
+        ids: torch.Tensor,
+        cache: KVCache,
+        *,
+        logits: Literal["last", "all"] = "last",
+        states: torch.Tensor | None = None,
+    ) -> torch.Tensor:
         """Read `ids` (int64 [tokens]) behind what is in `cache`, and append them to it.
 
         Returns new float32 logits [1, vocab_size] of the last token, or [tokens, vocab_size]; none for no tokens.
-        Activations take memory in proportion to `tokens`, so long prompts are read in chunks.
+        `states`: takes what the output layer works on, float32 [tokens, hidden_size]. Up to `WINDOW` tokens, each one's
+        bits are those of reading it alone. Activations take memory in proportion to `tokens`, so long prompts are read
+        in chunks.
 
         Raises `UserError` when the cache is full, an id is outside the vocabulary, or the result is not finite; the
         cache is as before then.
@@ -147,15 +156,22 @@ class Model:
             reach = Reach.of(cache, tokens)
             for index, layer in enumerate(self._layers):
                 layer(buffers, reach, index)
-            result = self._logits(buffers.hidden if logits == "all" else buffers.hidden[-1:])
+            result = self._logits(buffers.hidden, logits, states)
         _check_finite(result, cache.length + tokens - result.shape[0])
         cache.length += tokens
         return result
 
-    def _logits(self, hidden: torch.Tensor) -> torch.Tensor:
-        normed = torch.empty_like(hidden)
-        self._norm(hidden, out=normed)
-        result = torch.empty(hidden.shape[0], self._network.vocab_size)
+    def _logits(
+        self, hidden: torch.Tensor, logits: Literal["last", "all"], states: torch.Tensor | None
+    ) -> torch.Tensor:
+        first = 0 if logits == "all" else hidden.shape[0] - 1
+        if states is None:
+            normed = torch.empty_like(hidden[first:])
+            self._norm(hidden[first:], out=normed)
+        else:
+            self._norm(hidden, out=states)
+            normed = states[first:]
+        result = torch.empty(normed.shape[0], self._network.vocab_size)
         self._head(normed, result)
         return result
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, cast
 
 import torch
 
+from strata_runtime.drafts.drafter import Drafter
 from strata_runtime.errors import UserError
 from strata_runtime.progress import Progress
 from strata_runtime.sampling import Row
@@ -38,24 +39,47 @@ class Reader:
         """Memory of the whole cache."""
         return self._cache.bytes
 
-    def read(self, owner: object, at: int, ids: Sequence[int], progress: Progress | None = None) -> Row:
-        """Read one or more `ids` at position `at` of the owner's text; return the last one's logits, float32 [vocab].
+    def read(self, owner: object, ids: Sequence[int], drafter: Drafter, progress: Progress | None = None) -> Row:
+        """Begin the owner's text with one or more `ids`; return the last one's logits, float32 [vocab].
 
-        Raises `UserError` when the engine is closed, in a forked process, and when `at` is not 0 and another owner
-        began meanwhile.
+        Raises `UserError` when the engine is closed and in a forked process.
         """
         for start in range(0, len(ids), self._chunk):
             if progress is not None:
                 progress(start, len(ids))
-            rows = self._forward(owner, at + start, ids[start : start + self._chunk], "last")
+            chunk = ids[start : start + self._chunk]
+            states = self._states(len(chunk), drafter.wants_states)
+            rows = self._forward(owner, start, chunk, "last", states)
+            drafter.seen(start, chunk, states)
         if progress is not None:
             progress(len(ids), len(ids))
         return cast(Row, rows[0])
 
+    def window(self, owner: object, at: int, ids: Sequence[int], wants_states: bool) -> tuple[Row, torch.Tensor | None]:
+        """Read a token of the owner's text at position `at` and drafts behind it, and forget what was behind `at`.
+
+        Returns logits of each, float32 [n, vocab], and states [n, hidden_size] when they are wanted. Without the drafts
+        (n = 1) when the network's output for them is not finite: they may never become part of the text.
+
+        Raises `UserError` as `read` does, and when another owner began meanwhile.
+        """
+        states = self._states(len(ids), wants_states)
+        try:
+            return self._forward(owner, at, ids, "all", states), states
+        except UserError:
+            if len(ids) == 1:
+                raise
+        return self.window(owner, at, ids[:1], wants_states)
+
     def rows(self, owner: object, ids: Sequence[int]) -> Iterator[Row]:
         """Read a whole text; yield the logits of every token, float32 [n, vocab], pass by pass."""
         for start in range(0, len(ids), self._chunk):
-            yield self._forward(owner, start, ids[start : start + self._chunk], "all")
+            yield self._forward(owner, start, ids[start : start + self._chunk], "all", None)
+
+    def require(self, owner: object) -> None:
+        """Raise `UserError` unless the cache still is the owner's."""
+        if self._owner is not owner:
+            raise UserError("this generation cannot go on: another one began on the same engine")
 
     def close(self) -> None:
         """Free the model. Idempotent."""
@@ -63,18 +87,27 @@ class Reader:
             self._is_open = False
             self._model.close()
 
-    def _forward(self, owner: object, at: int, ids: Sequence[int], logits: Literal["last", "all"]) -> Row:
+    def _states(self, tokens: int, wanted: bool) -> torch.Tensor | None:
+        return torch.empty(tokens, self._model.info.hidden_size) if wanted else None
+
+    def _forward(
+        self,
+        owner: object,
+        at: int,
+        ids: Sequence[int],
+        logits: Literal["last", "all"],
+        states: torch.Tensor | None,
+    ) -> Row:
         if not self._is_open:
             raise UserError(_CLOSED)
         if os.getpid() != self._process:
             raise UserError("the engine was loaded before fork(): load another one in the child process")
         if at == 0:
             self._owner = owner
-            self._cache.truncate(0)
-        elif self._owner is not owner:
-            raise UserError("this generation cannot go on: another one began on the same engine")
+        self.require(owner)
+        self._cache.truncate(at)
         try:
-            rows = self._model.forward(torch.tensor(ids), self._cache, logits=logits)
+            rows = self._model.forward(torch.tensor(ids), self._cache, logits=logits, states=states)
         except RuntimeError:
             if self._is_open:
                 raise

@@ -75,6 +75,20 @@ class Timing:
 
 
 @dataclass(frozen=True, slots=True)
+class Acceptance:
+    """How drafts did: passes after the prompt's, drafts in them, drafts that were right, and tokens drawn per pass.
+
+    `drafter` is the one of `window.draft`.
+    """
+
+    drafter: str
+    windows: int
+    drafted: int
+    accepted: int
+    tokens_per_window: float
+
+
+@dataclass(frozen=True, slots=True)
 class GenerationResult:
     """All of a generation. `token_ids`: every token drawn, with the end token or those of the stop string.
 
@@ -86,4 +100,5 @@ class GenerationResult:
     finish_reason: FinishReason | None
     usage: Usage
     timing: Timing
+    acceptance: Acceptance
     seed: int

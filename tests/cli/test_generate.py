@@ -43,6 +43,54 @@ def test_json_is_one_object_with_everything(strata, folder):
     assert found["settings"] == {"engine.context": "50"}
 
 
+DRAFTING = ["--prompt", "abc", "--temperature", "0", "--max-tokens", "30", "--draft", "ngram", "--spec", "4"]
+
+
+def test_drafts_show_in_the_closing_line(strata, folder):
+    result = strata("generate", "--model", folder, *DRAFTING)
+    assert result.stdout == "héllo " * 4 + "h\ufffd"
+    kept = r"greedy; (\d+) of \d+ ngram drafts kept \(\d+%\), \d\.\d\d tokens a pass\)\n$"
+    assert int(re.search(kept, result.stderr)[1]) > 10
+
+
+def test_drafts_show_in_json(strata, folder):
+    found = json.loads(strata("generate", "--model", folder, *DRAFTING, "--json").stdout)
+    acceptance = found["acceptance"]
+    assert set(acceptance) == {"drafter", "windows", "drafted", "accepted", "tokens_per_window"}
+    assert acceptance["drafter"] == "ngram"
+    assert acceptance["drafted"] >= acceptance["accepted"] > 10
+    assert acceptance["tokens_per_window"] == 29 / acceptance["windows"]
+    assert found["settings"] == {"window.draft": "ngram", "window.width": "4"}
+
+
+def test_a_drafter_without_drafts_is_named(strata, folder):
+    args = ["--prompt", "abc", "--temperature", "0", "--max-tokens", "3", "--draft", "ngram"]
+    assert strata("generate", "--model", folder, *args).stderr.endswith("; greedy; no ngram drafts)\n")
+
+
+@pytest.mark.parametrize("word", ["auto", "0"])
+def test_the_width_may_be_left_to_measurement(strata, folder, word):
+    args = ["--prompt", "abc", "--max-tokens", "3", "--draft", "ngram", "--spec", word, "--json"]
+    assert json.loads(strata("generate", "--model", folder, *args).stdout)["settings"] == {"window.draft": "ngram"}
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["--spec", "9"], "window.width"),
+        (["--spec", "many"], "window.width"),
+        (["--draft", "oracle"], "window.draft"),
+        (["--spec", "2", "--window-width", "2"], "--spec and --window-width are the same setting"),
+        (["--draft", "ngram", "--window-draft", "none"], "--draft and --window-draft are the same setting"),
+    ],
+    ids=str,
+)
+def test_impossible_drafts_are_refused(strata, folder, args, message):
+    result = strata("generate", "--model", folder, "--prompt", "abc", *args)
+    assert result.exit_code == 2
+    assert message in result.stderr
+
+
 @pytest.mark.parametrize("option", ["--prompt", "--prompt-file"])
 def test_a_dash_reads_standard_input(strata, folder, option):
     args = ["--model", folder, option, "-", "--max-tokens", "1", "--json"]

@@ -127,7 +127,7 @@ def test_a_prompt_is_read_in_chunks_and_reported(engine_saying):
     generation = engine.generate("0123456789", GREEDY, max_tokens=3, progress=lambda *at: reports.append(at))
     assert engine.model.passes == []
     assert generation.run().text == "hel"
-    assert engine.model.passes == [(4, 0, "last"), (4, 4, "last"), (2, 8, "last"), (1, 10, "last"), (1, 11, "last")]
+    assert engine.model.passes == [(4, 0, "last"), (4, 4, "last"), (2, 8, "last"), (1, 10, "all"), (1, 11, "all")]
     assert reports == [(0, 10), (4, 10), (8, 10), (10, 10)]
 
 

@@ -84,7 +84,6 @@ def test_every_relation_of_every_knob_can_be_evaluated(knobs: tuple[KnobInfo, ..
     values = {
         knob.name: data.draw(knob_strategies.values(knob) | (st.none() if knob.default is None else st.nothing()))
         for knob in knobs
-        if knob.name.startswith("rel.")
     }
     for knob in knobs:
         unless = (knob.ignored_unless,) if knob.ignored_unless else ()

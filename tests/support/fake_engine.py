@@ -35,6 +35,9 @@ def knob(name, type_, default, **more):
 KNOBS = (
     knob("engine.context", "int", 0, range=Range(minimum=0), help="Tokens that the cache holds."),
     knob("engine.prompt_chunk", "int", 4, range=Range(minimum=1), help="Prompt tokens in one pass."),
+    knob("window.draft", "enum", "none", choices=("none", "ngram", "mtp"), help="Who drafts."),
+    knob("window.ngram_least", "int", 2, range=Range(minimum=1), help="Fewest tokens that occurred."),
+    knob("window.width", "int", 0, range=Range(minimum=0, maximum=8), help="Tokens of a window."),
     knob("pool.pin", "enum", "auto", choices=("auto", "on", "off"), help="Whether workers are pinned."),
     knob("pool.threads", "int", 0, range=Range(minimum=0, maximum=64), invalid="default", help="Worker threads."),
 )
@@ -131,13 +134,15 @@ class FakeModel:
     def new_cache(self, capacity):
         return FakeCache(capacity)
 
-    def forward(self, ids, cache, *, logits="last"):
+    def forward(self, ids, cache, *, logits="last", states=None):
         assert not self.closed
         assert ids.dtype == torch.int64
         assert len(ids) > 0
         assert cache.length + len(ids) <= cache.capacity
         self.passes.append((len(ids), cache.length, logits))
         rows = []
+        if states is not None:
+            states[:] = torch.arange(cache.length, cache.length + len(ids))[:, None]
         for token in ids.tolist():
             cache.ids.append(token)
             rows.append(self.logits(cache.ids))

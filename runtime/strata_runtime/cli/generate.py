@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 
+from strata_runtime.cli.draft_options import draft_options, with_drafts
 from strata_runtime.cli.interrupt import Interrupt
 from strata_runtime.cli.knob_command import KnobCommand, package_and_flags
 from strata_runtime.cli.main import EXIT_INTERRUPTED
@@ -21,7 +22,7 @@ from strata_runtime.params import DEFAULT_MAX_TOKENS, SamplingParams
 if TYPE_CHECKING:
     from strata_runtime.engine import Engine
     from strata_runtime.generation import Generation
-    from strata_runtime.request import GenerationResult, Prompt
+    from strata_runtime.request import Acceptance, GenerationResult, Prompt
     from strata_runtime.text.chat import Message
 
 _Function = TypeVar("_Function", bound=Callable[..., object])
@@ -58,13 +59,23 @@ def _run(generation: Generation, interrupt: Interrupt, show: _Show) -> None:
         _write(generation.result.text[written:])
 
 
+def _drafts(acceptance: Acceptance) -> str:
+    if not acceptance.drafted:
+        return "" if acceptance.drafter == "none" else f"; no {acceptance.drafter} drafts"
+    kept = f"{acceptance.accepted} of {acceptance.drafted} {acceptance.drafter} drafts kept"
+    return (
+        f"; {kept} ({acceptance.accepted / acceptance.drafted:.0%}), {acceptance.tokens_per_window:.2f} tokens a pass"
+    )
+
+
 def _closing_line(result: GenerationResult, *, greedy: bool) -> str:
     usage, timing = result.usage, result.timing
     count = f"{usage.completion_tokens} token{'' if usage.completion_tokens == 1 else 's'}"
     speed = f" in {timing.decode_s:.2f} s: {timing.tokens_per_second:.1f} tokens/s" if timing.tokens_per_second else ""
     draws = "greedy" if greedy else f"seed {result.seed}"
     interrupted = "; interrupted" if result.finish_reason == "cancelled" else ""
-    return f"{count}{speed} (prompt {usage.prompt_tokens} tokens, {timing.prompt_s:.2f} s; {draws}{interrupted})"
+    ends = f"{draws}{_drafts(result.acceptance)}{interrupted}"
+    return f"{count}{speed} (prompt {usage.prompt_tokens} tokens, {timing.prompt_s:.2f} s; {ends})"
 
 
 def _as_json(result: GenerationResult, engine: Engine) -> str:
@@ -114,6 +125,7 @@ def _sampling_option(flag: str, type_: type[int | float], text: str) -> Callable
 @click.option("--seed", type=int, metavar="N", help="Seed of the draws. Default: a new one, named at the end.")
 @click.option("--stop", multiple=True, metavar="TEXT", help="End the text before TEXT; may be repeated.")
 @click.option("--ignore-eos", is_flag=True, help="Go on after the model's own end tokens.")
+@draft_options
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object at the end instead of streaming text.")
 @click.option("--quiet", is_flag=True, help="Write nothing to stderr but errors.")
 @click.pass_context
@@ -143,6 +155,7 @@ def command(
 
     sampling = SamplingParams(**{field.name: others.pop(field.name) for field in dataclasses.fields(SamplingParams)})
     package, flags = package_and_flags(ctx, others)
+    flags = with_drafts(flags, others)
     terminal = Terminal(quiet=quiet)
     with Engine.load(
         model,

@@ -11,7 +11,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from strata_runtime.checkpoint.network import Network
 from strata_runtime.checkpoint.stored import Stored
-from strata_runtime.layers.buffers import WINDOW, Buffers, HeadRows, OneToken
+from strata_runtime.layers.buffers import WINDOW, Buffers, HeadRows, TokenHeads
 from strata_runtime.layers.kv_cache import KVCache
 from strata_runtime.layers.linear import Compute, Linear, floats
 from strata_runtime.layers.norm import RmsNorm
@@ -25,27 +25,29 @@ class Reach:
     """What one pass reads and writes of a cache; views by layer, made once per pass.
 
     `fresh`: [2, kv_heads, tokens, head_dim], where the pass puts its keys and values. `keys`: [kv_heads, head_dim,
-    positions] and `values`: [kv_heads, positions, head_dim], those included. `mask`: [tokens, positions], -inf where a
-    token may not look (empty for one token, which may look everywhere).
+    positions] and `values`: [kv_heads, positions, head_dim], those included: up to `WINDOW` tokens an item for each,
+    which ends with it, and beyond one item for all. `mask`: [tokens, positions] for that one, -inf where a token may
+    not look.
     """
 
     rotary: RotaryTable
     fresh: tuple[torch.Tensor, ...]
-    keys: tuple[torch.Tensor, ...]
-    values: tuple[torch.Tensor, ...]
+    keys: tuple[tuple[torch.Tensor, ...], ...]
+    values: tuple[tuple[torch.Tensor, ...], ...]
     mask: torch.Tensor
 
     @staticmethod
     def of(cache: KVCache, tokens: int) -> Reach:
         """Look at `cache` as a pass over `tokens` further tokens does."""
         start, stop = cache.length, cache.length + tokens
-        mask = torch.full((tokens, stop), -math.inf).triu_(start + 1) if tokens > 1 else _NO_MASK
+        is_few = tokens <= WINDOW
+        ends = range(start + 1, stop + 1) if is_few else (stop,)
         return Reach(
             cache.rotary.rows(start, tokens),
             cache.data[:, :, :, start:stop].unbind(0),
-            cache.keys[:, :, :stop].transpose(2, 3).unbind(0),
-            cache.values[:, :, :stop].unbind(0),
-            mask,
+            tuple(cache.keys[:, :, :end].transpose(2, 3).unbind(0) for end in ends),
+            tuple(cache.values[:, :, :end].unbind(0) for end in ends),
+            _NO_MASK if is_few else torch.full((tokens, stop), -math.inf).triu_(start + 1),
         )
 
 
@@ -75,19 +77,17 @@ class Attention:
         self._v(buffers.normed, buffers.v)
         self._prepare(buffers, reach.rotary)
         reach.fresh[layer].copy_(buffers.kv_heads)
-        keys, values = reach.keys[layer], reach.values[layer]
-        if buffers.one is not None:
-            _attend_one(buffers.one, keys, values)
-        elif buffers.tokens <= WINDOW:
-            _attend_few(buffers, keys, values, reach.mask)
+        if buffers.few:
+            for heads, keys, values in zip(buffers.few, reach.keys, reach.values, strict=True):
+                _attend_one(heads, keys[layer], values[layer])
         else:
-            _attend_many(buffers, keys, values, reach.mask)
+            _attend_many(buffers, reach.keys[0][layer], reach.values[0][layer], reach.mask)
         self._o(buffers.attended, buffers.added)
 
     def _prepare(self, buffers: Buffers, rotary: RotaryTable) -> None:
         """Norm, scale and rotate queries and keys in place."""
-        if buffers.one is not None:
-            self._prepare_rows(buffers.one.qk_rows, 2, rotary)
+        if buffers.qk_rows is not None:
+            self._prepare_rows(buffers.qk_rows, 2, rotary)
         else:
             self._prepare_rows(buffers.q_rows, 0, rotary)
             self._prepare_rows(buffers.k_rows, 1, rotary)
@@ -100,17 +100,12 @@ class Attention:
         rotary.turn(rows.rotated)
 
 
-def _attend_one(one: OneToken, keys: torch.Tensor, values: torch.Tensor) -> None:
-    """Attend with one token: two matrix products per key head, all of a group's queries at once."""
-    torch.bmm(torch.softmax(torch.bmm(one.queries, keys), -1), values, out=one.attended)
+def _attend_one(heads: TokenHeads, keys: torch.Tensor, values: torch.Tensor) -> None:
+    """Attend with one token: two matrix products per key head, all of a group's queries at once.
 
-
-def _attend_few(buffers: Buffers, keys: torch.Tensor, values: torch.Tensor, mask: torch.Tensor) -> None:
-    """Attend as `_attend_one` does, all of a group's queries of all tokens at once."""
-    kv_heads, group, tokens, dim = buffers.q_heads.shape
-    scores = torch.bmm(buffers.q_heads.reshape(kv_heads, group * tokens, dim), keys)
-    scores.view(kv_heads, group, tokens, -1).add_(mask)
-    buffers.attended_heads.copy_(torch.bmm(torch.softmax(scores, -1), values).view(kv_heads, group, tokens, dim))
+    Several tokens in one product would round differently: its kernels sum in an order that depends on the sizes.
+    """
+    torch.bmm(torch.softmax(torch.bmm(heads.queries, keys), -1), values, out=heads.attended)
 
 
 def _attend_many(buffers: Buffers, keys: torch.Tensor, values: torch.Tensor, mask: torch.Tensor) -> None:

@@ -9,7 +9,7 @@ import torch
 from strata_runtime.checkpoint.network import Network
 
 WINDOW = 8
-"""Up to so many tokens, buffers are kept for every number of tokens, and attention takes its short form."""
+"""Up to so many tokens, buffers are kept for every number of tokens, and each token's bits are those it has alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,10 +21,9 @@ class HeadRows:
 
 
 @dataclass(frozen=True, slots=True)
-class OneToken:
-    """Views for a single token: query and key heads as one, `q_heads` and `attended_heads` without their token axis."""
+class TokenHeads:
+    """One token's part of `q_heads` and of `attended_heads`, [kv_heads, group, head_dim]."""
 
-    qk_rows: HeadRows
     queries: torch.Tensor
     attended: torch.Tensor
 
@@ -33,14 +32,15 @@ class OneToken:
 class Buffers:
     """Everything that a layer writes. Contiguous float32 [tokens, ...] where nothing else is said.
 
-    `q`, `k`, `v` lie in this order in one block of memory. `q_rows` and `k_rows` are views of it;
-    `q_heads` [kv_heads, group, tokens, head_dim] and `kv_heads` [2, kv_heads, tokens, head_dim] are strided ones.
-    `attended_heads` is `attended` in the order of `q_heads`.
+    `q`, `k`, `v` lie in this order in one block of memory. `q_rows` and `k_rows` are views of it, for a single token
+    `qk_rows` is both of them; `q_heads` [kv_heads, group, tokens, head_dim] and `kv_heads` [2, kv_heads, tokens,
+    head_dim] are strided ones. `attended_heads` is `attended` in the order of `q_heads`; `few` holds both token by
+    token, and nothing beyond `WINDOW` tokens.
     `gate` and `up` hold `mlp_width` values per token; a narrower layer uses their begin.
     """
 
     tokens: int
-    one: OneToken | None
+    few: tuple[TokenHeads, ...]
     hidden: torch.Tensor
     normed: torch.Tensor
     added: torch.Tensor
@@ -49,6 +49,7 @@ class Buffers:
     v: torch.Tensor
     q_rows: HeadRows
     k_rows: HeadRows
+    qk_rows: HeadRows | None
     q_heads: torch.Tensor
     kv_heads: torch.Tensor
     attended: torch.Tensor
@@ -74,13 +75,10 @@ def make_buffers(network: Network, mlp_width: int, tokens: int) -> Buffers:
     q_heads = qkv[:q_size].view(tokens, network.kv_heads, network.group, dim).permute(1, 2, 0, 3)
     attended_heads = attended.view(tokens, network.kv_heads, network.group, dim).permute(1, 2, 0, 3)
     q, k, v = qkv[:q_size], qkv[q_size : q_size + k_size], qkv[q_size + k_size :]
-    one = None
-    if tokens == 1:
-        qk_rows = _head_rows(qkv[: q_size + k_size], tokens, network)
-        one = OneToken(qk_rows, q_heads.squeeze(2), attended_heads.squeeze(2))
+    few = tuple(map(TokenHeads, q_heads.unbind(2), attended_heads.unbind(2))) if tokens <= WINDOW else ()
     return Buffers(
         tokens=tokens,
-        one=one,
+        few=few,
         hidden=torch.empty(tokens, hidden),
         normed=torch.empty(tokens, hidden),
         added=torch.empty(tokens, hidden),
@@ -89,6 +87,7 @@ def make_buffers(network: Network, mlp_width: int, tokens: int) -> Buffers:
         v=v.view(tokens, -1),
         q_rows=_head_rows(q, tokens, network),
         k_rows=_head_rows(k, tokens, network),
+        qk_rows=_head_rows(qkv[: q_size + k_size], tokens, network) if tokens == 1 else None,
         q_heads=q_heads,
         kv_heads=qkv[q_size:].view(2, tokens, network.kv_heads, dim).transpose(1, 2),
         attended=attended,

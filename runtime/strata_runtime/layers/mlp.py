@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
+import torch
 from torch.nn.functional import silu
 
 from strata_runtime.checkpoint.stored import Stored
 from strata_runtime.layers.buffers import Buffers
+from strata_runtime.layers.by_token import by_token
 from strata_runtime.layers.linear import Compute, Linear
+
+
+def _silu(x: torch.Tensor) -> None:
+    silu(x, inplace=True)
 
 
 class Mlp:
@@ -26,10 +32,12 @@ class Mlp:
 
     def __call__(self, buffers: Buffers) -> None:
         """Add the MLP of `buffers.normed` to `buffers.hidden`."""
+        shape = (buffers.tokens, self.width)
         size = buffers.tokens * self.width
-        gate, up = buffers.gate[:size], buffers.up[:size]
+        gate, up = buffers.gate[:size].view(shape), buffers.up[:size].view(shape)
         self._gate(buffers.normed, gate)
         self._up(buffers.normed, up)
-        silu(gate, inplace=True).mul_(up)
-        self._down(gate.view(buffers.tokens, self.width), buffers.added)
+        by_token(gate, _silu)
+        gate.mul_(up)
+        self._down(gate, buffers.added)
         buffers.hidden.add_(buffers.added)

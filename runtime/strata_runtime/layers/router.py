@@ -9,6 +9,7 @@ import torch
 from strata_runtime.checkpoint.network import Network
 from strata_runtime.checkpoint.stored import Stored
 from strata_runtime.layers.buffers import Buffers
+from strata_runtime.layers.by_token import by_token
 from strata_runtime.layers.linear import Compute, Linear, floats
 
 _NEVER_ZERO = torch.tensor(1e-20)  # as the reference implementation has it; a tensor is added faster than a number
@@ -33,7 +34,11 @@ class Router:
         """Write the chosen ids to `buffers.expert_ids`; return their weights, float32 [tokens, top_k], contiguous."""
         logits = buffers.router
         self._logits(buffers.normed, logits)
-        scores = torch.softmax(logits, dim=-1) if self._softmax else logits.sigmoid_()
+        scores = logits
+        if self._softmax:
+            scores = torch.softmax(logits, dim=-1)
+        else:
+            by_token(logits, torch.Tensor.sigmoid_)
         ranked = scores if self._bias is None else scores + self._bias
         order = torch.sort(ranked, dim=-1, descending=True, stable=True).indices[:, : self._top_k]
         buffers.expert_ids.copy_(order)

@@ -1,0 +1,101 @@
+"""How many tokens the next window takes."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from statistics import median
+from typing import Protocol
+
+from strata_runtime.layers.buffers import WINDOW
+
+_TRIED_FIRST = (1, 2, 4) * 3
+_RECENT = 9  # runs of a width whose median is its cost: a neighbour's burst of work must not decide
+_MEMORY = 0.95  # by which earlier drafts count less with each new one
+_PROBED_EACH = 32  # windows, after which a neighbour of the best width is measured again
+
+
+class Width(Protocol):
+    """Chooses the width of each window."""
+
+    def choose(self) -> int:
+        """Return how many tokens the next window should take, 1 to `WINDOW`."""
+        ...
+
+    def record(self, tokens: int, right: int, seconds: float) -> None:
+        """Learn from a window of `tokens` tokens, of whose drafts the first `right` were right.
+
+        `seconds`: time of the pass and of drafting.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class FixedWidth:
+    """Always the same width."""
+
+    tokens: int
+
+    def choose(self) -> int:
+        """Return it."""
+        return self.tokens
+
+    def record(self, tokens: int, right: int, seconds: float) -> None:
+        """Learn nothing."""
+
+
+class MeasuredWidth:
+    """The width with the most expected tokens over measured time.
+
+    Expected tokens come from how often the first draft was right, the second when the first was, and so on; earlier
+    windows count less and less. The time of a width that was not run yet is guessed from its neighbours', and measured
+    as soon as it is the best. Widths change with the machine's mood; the text does not depend on them.
+    """
+
+    def __init__(self) -> None:
+        self._tried = iter(_TRIED_FIRST)
+        self._chosen = 0
+        self._recent = [deque[float](maxlen=_RECENT) for _ in range(WINDOW + 1)]
+        self._cost: dict[int, float] = {}
+        # By a draft's place, of those whose predecessors were right; as if one of two had been before any was.
+        self._right = [1.0] * WINDOW
+        self._judged = [2.0] * WINDOW
+
+    def choose(self) -> int:
+        """Return a width that is to be measured, or the best one."""
+        if first := next(self._tried, 0):
+            return first
+        best = self.best()
+        self._chosen += 1
+        if self._chosen % _PROBED_EACH:
+            return best
+        step = 1 if self._chosen // _PROBED_EACH % 2 else -1
+        return max(1, min(WINDOW, best + step))
+
+    def record(self, tokens: int, right: int, seconds: float) -> None:
+        """Take a window into the averages."""
+        self._recent[tokens].append(seconds)
+        self._cost[tokens] = median(self._recent[tokens])
+        for place in range(min(right + 1, tokens - 1)):
+            self._right[place] = self._right[place] * _MEMORY + (place < right)
+            self._judged[place] = self._judged[place] * _MEMORY + 1
+
+    def best(self) -> int:
+        """Return the width with the most expected tokens per second, the narrowest of equals."""
+        return max(range(1, WINDOW + 1), key=lambda width: self.expected(width) / self.cost(width))
+
+    def expected(self, width: int) -> float:
+        """Return the tokens that a window of `width` gives on average, 1 to `width`."""
+        total = chance = 1.0
+        for place in range(width - 1):
+            chance *= self._right[place] / self._judged[place]
+            total += chance
+        return total
+
+    def cost(self, width: int) -> float:
+        """Return the seconds of a window: measured, or on the line through the two nearest widths that were."""
+        if width in self._cost or len(self._cost) < 2:
+            return self._cost.get(width, min(self._cost.values(), default=1.0))
+        low, high = sorted(sorted(self._cost, key=lambda other: abs(other - width))[:2])
+        slope = max(0.0, (self._cost[high] - self._cost[low]) / (high - low))
+        return max(self._cost[low] + slope * (width - low), 1e-9)
