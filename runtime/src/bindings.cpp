@@ -1,4 +1,6 @@
 // The Python module: converts arguments, checks what C++ cannot, and releases the GIL while the pool works.
+#include "bindings.hpp"
+
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
@@ -22,16 +24,7 @@ namespace strata {
 namespace {
 
 // Version of the protocol in strata_runtime/native.py.
-constexpr int kAbiVersion = 2;
-
-template <class Type>
-Type* pointer(std::uintptr_t address) {
-  if (address % alignof(Type) != 0) {
-    throw std::invalid_argument("address " + std::to_string(address) + " is not aligned to " +
-                                std::to_string(alignof(Type)) + " bytes");
-  }
-  return reinterpret_cast<Type*>(address);
-}
+constexpr int kAbiVersion = 3;
 
 std::size_t size(std::int64_t value, const char* name) {
   // Products of two such sizes and of a value's bytes stay countable.
@@ -194,5 +187,6 @@ PYBIND11_MODULE(_native, module) {
   module.def("dequantize", bind_dequantize, py::arg("format"), py::arg("rows"), py::arg("columns"), py::arg("blocks"),
              py::arg("out"));
   module.def("checksum", bind_checksum, py::arg("pool"), py::arg("data"), py::arg("bytes"));
+  bind_device(module);
   module.def("parse_knob", parse_knob, py::arg("name"), py::arg("text"));
 }

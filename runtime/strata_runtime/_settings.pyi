@@ -98,10 +98,22 @@ class WindowSettings:
     Default: none. STRATA_WINDOW_DRAFT, --window-draft.
     """
 
+    max_experts: int
+    """Most experts of one layer that device kernels take.
+
+    Default: 1024. Built in, by strata-gen build --set window.max_experts=VALUE.
+    """
+
     max_tokens: int
     """Most tokens that share one pass of a micro-kernel.
 
     Default: 8. Built in, by strata-gen build --set window.max_tokens=VALUE.
+    """
+
+    max_top_k: int
+    """Most routed experts per token that device kernels take.
+
+    Default: 16. Built in, by strata-gen build --set window.max_top_k=VALUE.
     """
 
     ngram_least: int

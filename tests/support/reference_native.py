@@ -94,7 +94,7 @@ class ReferenceExperts:
 class ReferenceNative:
     """Implements `strata_runtime.native.NativeModule`; counts its calls."""
 
-    ABI_VERSION: int = 2
+    ABI_VERSION: int = 3
     ISA: str = "reference"
     calls: dict[str, int] = field(default_factory=dict)
 

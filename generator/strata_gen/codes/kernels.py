@@ -35,6 +35,13 @@ CODES: tuple[Explanation, ...] = (
         "prune: [{formats: [f32], isa: avx512vnni, covered_by: avx512, reason: the same code}]",
     ),
     Explanation(
+        "N024",
+        "a size that is cut twice",
+        "The number of a device kernel's blocks is a product with one factor per size.",
+        "launch: {threads: 256, blocks: [{over: hidden}, {over: hidden, each: 1024}]}",
+        "launch: {threads: 256, blocks: [{over: tokens}, {over: hidden, each: 1024}]}",
+    ),
+    Explanation(
         "N030",
         "a name that leads nowhere",
         "A kernel names a knob, an instruction set or a micro-kernel that no spec declares.",

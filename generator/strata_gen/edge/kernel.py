@@ -14,12 +14,14 @@ from strata_gen.model.format import Activation
 from strata_gen.model.kernel import (
     Access,
     Kernel,
+    Launch,
     Owner,
     Parameter,
     ParameterType,
     Phase,
     Pruning,
     Refusal,
+    Tiles,
     Tolerance,
     Variants,
 )
@@ -48,6 +50,23 @@ class PhaseEdge(Edge):
     name: Annotated[Name, Key(description="Name of the phase.")]
     items: Annotated[Words, Key(description="What is claimed.")]
     help: Annotated[Words, Key(description="One sentence for the reference page.")]
+
+
+class TilesEdge(Edge):
+    """A factor of the number of blocks."""
+
+    over: Annotated[Name, Key(description="A size of the kernel's own.")]
+    each: Annotated[int, Key(ge=1, description="How many of it one block does.")] = 1
+
+
+class LaunchEdge(Edge):
+    """Geometry of a device kernel; on a CPU a block has one thread."""
+
+    threads: Annotated[
+        int | None,
+        Key(ge=64, le=1024, multiple_of=64, description="Threads of a block, whole waves of any width; else one wave."),
+    ] = None
+    blocks: Annotated[list[TilesEdge], Key(default_factory=list, description="Factors of their number, slowest first.")]
 
 
 class PruneEdge(Edge):
@@ -82,6 +101,7 @@ class KernelEdge(Edge):
     reference: Annotated[Words, Key(description="What tests compare it with.")]
     parameters: Annotated[list[ParameterEdge], Key(min_length=1, description="Pointer parameters, in order.")]
     phases: Annotated[list[PhaseEdge], Key(default_factory=list, description="Jobs of the pool, in order.")]
+    launch: Annotated[LaunchEdge | None, Key(description="Geometry of a device kernel.")] = None
     uses: Annotated[list[Name], Key(default_factory=list, description="Micro-kernels that it is made of.")]
     variants: Annotated[VariantsEdge | None, Key(description="Instances of a micro-kernel.")] = None
     tolerance: Annotated[list[ToleranceEdge], Key(min_length=1, description="Largest errors.")]
@@ -119,6 +139,21 @@ def _check_prune(edge: KernelEdge, document: Document, sink: Sink) -> None:
             sink.error("N023", message, document.at("variants", "prune", index, "covered_by"))
 
 
+def _check_launch(edge: KernelEdge, document: Document, sink: Sink) -> None:
+    if edge.launch is None:
+        return
+    seen: set[str] = set()
+    for index, tiles in enumerate(edge.launch.blocks):
+        if tiles.over in seen:
+            message = f"'{tiles.over}' is cut into blocks twice in kernel '{edge.name}'"
+            sink.error("N024", message, document.at("launch", "blocks", index, "over"))
+        seen.add(tiles.over)
+
+
+def _launch(edge: LaunchEdge) -> Launch:
+    return Launch(edge.threads, tuple(Tiles(tiles.over, tiles.each) for tiles in edge.blocks))
+
+
 def _variants(edge: VariantsEdge) -> Variants:
     prune = tuple(Pruning(item.activation, item.isa, item.covered_by, item.reason) for item in edge.prune)
     return Variants(edge.tokens, prune)
@@ -126,7 +161,7 @@ def _variants(edge: VariantsEdge) -> Variants:
 
 def _convert(edge: KernelEdge, document: Document, sink: Sink) -> tuple[Kernel, ...]:
     before = len(sink.diagnostics)
-    for check in (_check_backends, _check_facts, _check_prune):
+    for check in (_check_backends, _check_facts, _check_launch, _check_prune):
         check(edge, document, sink)
     if len(sink.diagnostics) > before:
         return ()
@@ -138,6 +173,7 @@ def _convert(edge: KernelEdge, document: Document, sink: Sink) -> tuple[Kernel, 
             reference=edge.reference,
             parameters=tuple(Parameter(p.name, p.type, p.shape, p.access, p.owner) for p in edge.parameters),
             phases=tuple(Phase(p.name, p.items, p.help) for p in edge.phases),
+            launch=_launch(edge.launch) if edge.launch else None,
             uses=tuple(edge.uses),
             variants=_variants(edge.variants) if edge.variants else None,
             tolerances=tuple(Tolerance(t.activation, t.bound) for t in edge.tolerance),

@@ -17,6 +17,9 @@ class ParameterType(StrEnum):
     ACTIVATION = "activation"  # an input in the format's activation form
     F32 = "f32"
     I32 = "i32"
+    U8 = "u8"
+    U32 = "u32"
+    STRUCT = "struct"  # a struct of its own, named by the body
 
 
 class Access(StrEnum):
@@ -52,6 +55,22 @@ class Phase:
     name: str
     items: str
     help: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tiles:
+    """A factor of a kernel's blocks: one per value of the size `over`, or one per `each` of them."""
+
+    over: str
+    each: int
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """Geometry of a device kernel. `threads` of a block; None: one wave. Without `tiles` there is one block."""
+
+    threads: int | None
+    tiles: tuple[Tiles, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +126,10 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """One kernel. `uses` names the micro-kernels that it is made of, `knobs` and `facts` what its code depends on."""
+    """One kernel. `uses` names the micro-kernels that it is made of, `knobs` and `facts` what its code depends on.
+
+    `launch` is there for a device kernel, `phases` for one of the pool.
+    """
 
     name: str
     help: str
@@ -115,6 +137,7 @@ class Kernel:
     reference: str
     parameters: tuple[Parameter, ...]
     phases: tuple[Phase, ...]
+    launch: Launch | None
     uses: tuple[str, ...]
     variants: Variants | None
     tolerances: tuple[Tolerance, ...]

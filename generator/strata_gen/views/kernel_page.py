@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from strata_gen.model.format import Activation
-from strata_gen.model.kernel import Kernel, Tolerance
+from strata_gen.model.kernel import Kernel, Launch, Tiles, Tolerance
 from strata_gen.model.specset import SpecSet
 from strata_gen.model.target import Backend
 
@@ -67,8 +67,20 @@ def _block(tolerance: Tolerance) -> int:
     return max(tolerance.activation.block, Activation.INT8.block)
 
 
+def _tiles(tiles: Tiles) -> str:
+    return f"`{tiles.over}`" if tiles.each == 1 else f"`{tiles.over}` / {tiles.each}"
+
+
+def _launch(launch: Launch) -> str:
+    blocks = " x ".join(map(_tiles, launch.tiles)) or "one block"
+    threads = "one wave" if launch.threads is None else f"{launch.threads} threads"
+    return f"Launch on a GPU: {blocks}, {threads} each"
+
+
 def _facts(kernel: Kernel) -> Iterator[str]:
     yield f"Body: `{kernel.body}`"
+    if kernel.launch:
+        yield _launch(kernel.launch)
     if kernel.uses:
         yield f"Made of: {_code(kernel.uses)}"
     yield f"Compared with: {kernel.reference}"

@@ -2,13 +2,19 @@
 //
 // Code that is compiled once per instruction set must leave no out-of-line copy under a name that another instruction
 // set shares: the linker would keep one of them, and an old CPU could meet the instructions of a new one. Helpers
-// without the instruction set in their name are therefore always inlined.
+// without the instruction set in their name are therefore always inlined. Compilers for GPUs make them for both sides.
 #pragma once
 
 #include <cstddef>
 #include <utility>
 
+#if defined(__CUDACC__)
+#define STRATA_INLINE __host__ __device__ __forceinline__
+#elif defined(__HIP__)
+#define STRATA_INLINE inline __attribute__((always_inline, host, device))
+#else
 #define STRATA_INLINE inline __attribute__((always_inline))
+#endif
 
 namespace strata {
 

@@ -1,0 +1,138 @@
+// Scores of the experts, and each token's best of them with their weights.
+#pragma once
+
+#include <cstdint>
+
+#include "strata/device/limits.hpp"
+#include "strata/device/order.hpp"
+#include "strata/gen/launches.hpp"
+#include "strata/kernels/elementwise.hpp"
+#include "strata/simt/wave.hpp"
+
+namespace strata::device {
+
+// A wave per token. Experts are chosen by score plus bias, equals by the lower number; weights are the scores without
+// the bias, in the order of choice.
+//
+// Logits that are not finite: an infinity counts as the largest finite number of its sign, a NaN as the lowest. So
+// every score is a number, and ids are always those of top_k different experts.
+struct RouterTopk {
+  using Launch = gen::RouterTopkLaunch;
+
+  struct Args {
+    const float* logits;  // [tokens, experts]
+    const float* bias;    // [experts], or null
+    std::int32_t* ids;    // [tokens, top_k]
+    float* weights;       // [tokens, top_k]
+    int tokens;
+    int experts;
+    int top_k;
+    bool sigmoid;     // scores are sigmoid(logit); else softmax over the experts
+    bool normalised;  // weights are divided by their sum + 1e-20
+    float scale;      // and multiplied by this at last
+  };
+
+  struct Shared {
+    float scores[kMaxExperts];
+    std::uint64_t orders[kMaxExperts];
+    float chosen[kMaxTopK];
+  };
+
+  static const char* refusal(const Args& args) {
+    if (args.tokens < 0) return "router_topk: fewer than 0 tokens";
+    if (args.tokens > 0 && !(args.logits && args.ids && args.weights)) return "router_topk: a null address";
+    if (args.experts < 1 || args.experts > kMaxExperts)
+      return "router_topk: experts must be from 1 to window.max_experts";
+    if (args.top_k < 1 || args.top_k > kMaxTopK) return "router_topk: top_k must be from 1 to window.max_top_k";
+    if (args.top_k > args.experts) return "router_topk: top_k is more than the experts";
+    return nullptr;
+  }
+
+  static int blocks(const Args& args) { return Launch::blocks(args.tokens); }
+
+  template <simt::Simt S>
+  STRATA_INLINE static void run(const S& simt, Shared& shared, const Args& args) {
+    const std::int64_t token = simt.block();
+    score(simt, shared, args, args.logits + token * args.experts);
+    choose(simt, shared, args, args.ids + token * args.top_k, args.weights + token * args.top_k);
+  }
+
+ private:
+  STRATA_INLINE static float finite(float logit) {
+    constexpr float kLargest = 0x1.fffffep127f;
+    if (!(logit >= -kLargest)) return -kLargest;
+    return logit > kLargest ? kLargest : logit;
+  }
+
+  // A lane has the experts lane, lane + kWave, ..., and is the only one that reads what it writes of them. It knows the
+  // best of every so many of its own, so that taking one means looking at few others again.
+  static constexpr int kOwnPerGroup = 32;
+  template <simt::Simt S>
+  static constexpr int kGroups = (kMaxExperts + S::kWave * kOwnPerGroup - 1) / (S::kWave * kOwnPerGroup);
+
+  template <simt::Simt S>
+  STRATA_INLINE static void score(const S& simt, Shared& shared, const Args& args, const float* logits) {
+    const int experts = args.experts;
+    float divisor = 1.0f;
+    if (args.sigmoid) {
+      for (int i = simt.lane(); i < experts; i += S::kWave) {
+        shared.scores[i] = 1.0f / (1.0f + kernels::exp_clamped(-finite(logits[i])));
+      }
+    } else {
+      const float largest = simt::wave_max(simt, experts, [&](int i) { return finite(logits[i]); });
+      for (int i = simt.lane(); i < experts; i += S::kWave) {
+        shared.scores[i] = kernels::exp_clamped(finite(logits[i]) - largest);
+      }
+      divisor = simt::wave_sum(simt, experts, [&](int i) { return shared.scores[i]; });
+    }
+    for (int i = simt.lane(); i < experts; i += S::kWave) shared.scores[i] /= divisor;
+    for (int i = simt.lane(); i < experts; i += S::kWave) {
+      const float value = shared.scores[i];
+      shared.orders[i] = order_of(args.bias == nullptr ? value : value + args.bias[i], i);
+    }
+  }
+
+  template <simt::Simt S>
+  STRATA_INLINE static std::uint64_t best_of_group(const S& simt, const Shared& shared, int experts, int group) {
+    const int first = group * kOwnPerGroup * S::kWave;
+    const int last = first + kOwnPerGroup * S::kWave;
+    std::uint64_t best = 0;
+    for (int i = first + simt.lane(); i < (last < experts ? last : experts); i += S::kWave) {
+      best = shared.orders[i] > best ? shared.orders[i] : best;
+    }
+    return best;
+  }
+
+  template <simt::Simt S>
+  STRATA_INLINE static void choose(const S& simt, Shared& shared, const Args& args, std::int32_t* ids, float* weights) {
+    const int groups = (args.experts + S::kWave * kOwnPerGroup - 1) / (S::kWave * kOwnPerGroup);
+    std::uint64_t best[kGroups<S>];
+    for (int group = 0; group < groups; ++group) best[group] = best_of_group(simt, shared, args.experts, group);
+    float sum = 0.0f;
+    for (int k = 0; k < args.top_k; ++k) {
+      std::uint64_t taken = 0;
+      for (int group = 0; group < groups; ++group) taken = best[group] > taken ? best[group] : taken;
+      taken = simt::wave_max(simt, taken);
+      const int id = index_in(taken);
+      const int owner = id % S::kWave;
+      float value = 0.0f;
+      if (simt.lane() == owner) {
+        value = shared.scores[id];
+        shared.orders[id] = 0;
+        const int group = id / (S::kWave * kOwnPerGroup);
+        best[group] = best_of_group(simt, shared, args.experts, group);
+      }
+      value = simt.shuffle(value, owner);
+      sum += value;
+      if (simt.lane() == 0) {
+        ids[k] = id;
+        shared.chosen[k] = value;
+      }
+    }
+    if (simt.lane() != 0) return;
+    const float divisor = args.normalised ? sum + 1e-20f : 1.0f;
+    for (int k = 0; k < args.top_k; ++k) weights[k] = shared.chosen[k] / divisor * args.scale;
+  }
+};
+
+}  // namespace strata::device

@@ -1,0 +1,63 @@
+// A thread of a CUDA grid. Words of the system are read and written by instructions of system scope.
+#pragma once
+
+#include <cstdint>
+
+#define STRATA_GPU_KERNEL __global__
+#define STRATA_GPU_SHARED __shared__
+
+namespace strata::simt {
+
+inline constexpr int kGpuWave = 32;
+
+template <int Wave>
+struct Gpu {
+  static_assert(Wave == kGpuWave);
+  static constexpr int kWave = Wave;
+  static constexpr unsigned kAllLanes = 0xffffffffu;
+
+  __device__ int block() const { return static_cast<int>(blockIdx.x); }
+  __device__ int blocks() const { return static_cast<int>(gridDim.x); }
+  __device__ int thread() const { return static_cast<int>(threadIdx.x); }
+  __device__ int threads() const { return static_cast<int>(blockDim.x); }
+  __device__ int lane() const { return static_cast<int>(threadIdx.x) % Wave; }
+
+  __device__ float shuffle(float value, int lane) const { return __shfl_sync(kAllLanes, value, lane); }
+  __device__ float shuffle_xor(float value, int mask) const { return __shfl_xor_sync(kAllLanes, value, mask); }
+  __device__ std::uint64_t shuffle_xor(std::uint64_t value, int mask) const {
+    return __shfl_xor_sync(kAllLanes, static_cast<unsigned long long>(value), mask);
+  }
+  __device__ std::uint64_t ballot(bool predicate) const { return __ballot_sync(kAllLanes, predicate); }
+  __device__ void barrier() const { __syncthreads(); }
+
+  template <class Value>
+  __device__ void store_mapped(Value* at, Value value) const {
+    static_assert(sizeof(Value) == 4);
+    asm volatile("st.relaxed.sys.u32 [%0], %1;" ::"l"(at), "r"(bit_cast<std::uint32_t>(value)) : "memory");
+  }
+  template <class Value>
+  __device__ Value load_mapped(const Value* at) const {
+    static_assert(sizeof(Value) == 4);
+    std::uint32_t bits;
+    asm volatile("ld.relaxed.sys.u32 %0, [%1];" : "=r"(bits) : "l"(at) : "memory");
+    return bit_cast<Value>(bits);
+  }
+  __device__ void fence_system() const { __threadfence_system(); }
+  __device__ void release(std::uint32_t* word, std::uint32_t value) const {
+    __threadfence_system();
+    asm volatile("st.release.sys.u32 [%0], %1;" ::"l"(word), "r"(value) : "memory");
+  }
+  __device__ std::uint32_t acquire(const std::uint32_t* word) const {
+    std::uint32_t value;
+    asm volatile("ld.acquire.sys.u32 %0, [%1];" : "=r"(value) : "l"(word) : "memory");
+    return value;
+  }
+  __device__ void pause(std::uint64_t) const { __nanosleep(64); }
+  __device__ std::uint64_t nanoseconds() const {
+    std::uint64_t value;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(value));
+    return value;
+  }
+};
+
+}  // namespace strata::simt
