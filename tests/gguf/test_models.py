@@ -77,6 +77,24 @@ def test_every_matrix_may_be_in_a_format_of_its_own(
     assert (found - wanted).abs().mean() < 0.02
 
 
+@pytest.mark.native
+@pytest.mark.parametrize("kind", [Type.F16, Type.BF16])
+def test_half_precision_costs_nothing_but_its_weights(tmp_path: Path, load_compiled: LoadModel, kind: Type) -> None:
+    """Activations stay in float32: the bits are those of the same weights in F32."""
+    config = make_config()
+    weights = named(config, make_tensors(config))
+    rounded = {
+        name: gguf.quants.dequantize(gguf.quants.quantize(value, kind), kind)
+        if value.ndim > 1 and "gate_inp" not in name
+        else value
+        for name, value in weights.items()
+    }
+    stored = load_compiled(write_model(tmp_path / "half.gguf", config, weights, form=lambda _: kind))
+    assert stored.info.expert_format == kind.name.lower()
+    exact = load_compiled(write_model(tmp_path / "full.gguf", config, rounded))
+    assert torch.equal(logits(stored), logits(exact))
+
+
 def scaled_by_hand(weights: dict[str, np.ndarray], scales: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     def scaled(name: str, value: np.ndarray) -> np.ndarray:
         scale = scales.get(name.removesuffix("weight") + "scale")
