@@ -18,7 +18,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from common import ROOT, report, spread, table
+from common import ROOT, report, spread
+
+from strata_runtime.bench.columns import table
 
 HELP_RUNS = 20
 HEAVY = ("torch", "numpy", "pydantic", "jinja2", "yaml")

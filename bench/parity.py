@@ -17,11 +17,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from common import MODEL, ROOT, project_text, quiet_transformers, report, table
+from common import MODEL, ROOT, project_text, quiet_transformers, report
 from numpy.typing import NDArray
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from strata_runtime import Engine, SamplingParams
+from strata_runtime.bench.columns import table
 
 WINDOW = 500
 PROMPT_TOKENS = 40

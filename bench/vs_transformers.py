@@ -16,7 +16,12 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Protocol
 
-from common import MODEL, Message, Worker, peak_memory, quiet_transformers, report, serve, spread, table, usable_cpus
+from common import MODEL, quiet_transformers, report, spread
+from workers import Message, Worker, serve
+
+from strata_runtime.bench.columns import table
+from strata_runtime.bench.machine import usable_cpus
+from strata_runtime.bench.memory import peak_resident
 
 PROMPT = "import argparse\nimport json\nfrom pathlib import Path\n\n\n"
 PEERS = ("transformers float32", "transformers bfloat16")
@@ -104,7 +109,7 @@ def run_worker(name: str, options: argparse.Namespace) -> None:
             "rate": (len(times) - 1) / (times[-1] - times[0]),
             "median_ms": gaps[len(gaps) // 2] * 1e3,
             "digest": hashlib.sha256(repr(ids).encode()).hexdigest()[:12],
-            "peak": peak_memory(),
+            "peak": peak_resident(),
         }
 
     serve(answer)

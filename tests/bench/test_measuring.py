@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 from strata_runtime.bench.cases import Case, check_fits
+from strata_runtime.bench.columns import table
 from strata_runtime.bench.parts import PART_TITLES, Part, Recorder, middle
 from strata_runtime.bench.results import as_json, gather
 from strata_runtime.bench.rounds import PARTS_ROUNDS, Measurement
 from strata_runtime.bench.spread import Spread, paired
 from strata_runtime.bench.subject import WINDOW_PASSES
-from strata_runtime.bench.tables import lines, table
+from strata_runtime.bench.tables import lines
 from strata_runtime.errors import UserError
 from support.fake_engine import FakeModel
 

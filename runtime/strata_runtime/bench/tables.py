@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import groupby
 
+from strata_runtime.bench.columns import table
 from strata_runtime.bench.machine import cpu_name, load_average, usable_cpus
 from strata_runtime.bench.parts import PART_TITLES, Part, Parts
 from strata_runtime.bench.results import Results, Row
 from strata_runtime.bench.spread import Spread
 
 _UNITS = {"prompt": "ms a prompt", "decode": "ms a token", "window": "ms a window"}
-
-
-def table(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return lines with columns of equal width, the first left and the others right; the first row is the head."""
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-
-    def line(row: Sequence[str]) -> str:
-        cells = [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
-        return "  ".join(cells).rstrip()
-
-    return [line(rows[0]), "  ".join("-" * width for width in widths), *map(line, rows[1:])]
 
 
 def lines(results: Results) -> Iterator[str]:
