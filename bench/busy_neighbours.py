@@ -21,7 +21,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from common import Message, Worker, report, serve, table
+from common import report
+from workers import Message, Worker, serve
+
+from strata_runtime.bench.columns import table
 
 PROMPT = tuple(range(1, 9))
 _LOOP = "while True: pass"

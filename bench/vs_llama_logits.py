@@ -24,9 +24,12 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from common import Message, Worker, project_text, report, serve, table
+from common import project_text, report
 from f32_twin import write_f32_twin
 from numpy.typing import NDArray
+from workers import Message, Worker, serve
+
+from strata_runtime.bench.columns import table
 
 WINDOW = 500
 BOUND = 2e-2
