@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "strata/conversion.hpp"
 #include "strata/gen/knobs.hpp"
 #include "strata/kernels/level.hpp"
 #include "strata/ops.hpp"
@@ -24,7 +25,7 @@ namespace strata {
 namespace {
 
 // Version of the protocol in strata_runtime/native.py.
-constexpr int kAbiVersion = 3;
+constexpr int kAbiVersion = 4;
 
 std::size_t size(std::int64_t value, const char* name) {
   // Products of two such sizes and of a value's bytes stay countable.
@@ -127,22 +128,24 @@ void bind_combine(std::int64_t tokens, std::int64_t top_k, std::int64_t hidden, 
   combine(count, picks, columns, pointer<const float>(rows), pointer<const float>(weights), pointer<float>(out));
 }
 
+Pool* pool_of(Runner* runner) { return runner == nullptr ? nullptr : &runner->pool; }
+
 void bind_quantize(const std::string& format, std::int64_t rows, std::int64_t columns, std::uintptr_t x,
-                   std::uintptr_t out) {
+                   std::uintptr_t out, Runner* pool) {
   const formats::Info& info = format_named(format);
   const std::size_t count = size(rows, "rows");
   const std::size_t wide = size(columns, "columns");
   const py::gil_scoped_release release;
-  quantize(info, count, wide, pointer<const float>(x), pointer<std::byte>(out));
+  quantize(pool_of(pool), info, count, wide, pointer<const float>(x), pointer<std::byte>(out));
 }
 
 void bind_dequantize(const std::string& format, std::int64_t rows, std::int64_t columns, std::uintptr_t blocks,
-                     std::uintptr_t out) {
+                     std::uintptr_t out, Runner* pool) {
   const formats::Info& info = format_named(format);
   const std::size_t count = size(rows, "rows");
   const std::size_t wide = size(columns, "columns");
   const py::gil_scoped_release release;
-  dequantize(info, count, wide, pointer<const std::byte>(blocks), pointer<float>(out));
+  dequantize(pool_of(pool), info, count, wide, pointer<const std::byte>(blocks), pointer<float>(out));
 }
 
 std::uint64_t bind_checksum(Runner& pool, std::uintptr_t data, std::uint64_t bytes) {
@@ -183,9 +186,9 @@ PYBIND11_MODULE(_native, module) {
   module.def("combine", bind_combine, py::arg("tokens"), py::arg("top_k"), py::arg("hidden"), py::arg("rows"),
              py::arg("weights"), py::arg("out"));
   module.def("quantize", bind_quantize, py::arg("format"), py::arg("rows"), py::arg("columns"), py::arg("x"),
-             py::arg("out"));
+             py::arg("out"), py::arg("pool") = nullptr);
   module.def("dequantize", bind_dequantize, py::arg("format"), py::arg("rows"), py::arg("columns"), py::arg("blocks"),
-             py::arg("out"));
+             py::arg("out"), py::arg("pool") = nullptr);
   module.def("checksum", bind_checksum, py::arg("pool"), py::arg("data"), py::arg("bytes"));
   bind_device(module);
   module.def("parse_knob", parse_knob, py::arg("name"), py::arg("text"));

@@ -10,19 +10,18 @@ std::string shape(std::size_t rows, std::size_t columns) {
   return std::to_string(rows) + " x " + std::to_string(columns);
 }
 
+}  // namespace
+
 void require_address(const void* address, const char* what) {
   if (address == nullptr) throw std::invalid_argument(std::string(what) + ": null address");
 }
 
-// rows * columns and their bytes must be countable before anything is multiplied.
 void require_countable(std::size_t rows, std::size_t columns) {
   constexpr std::size_t kMost = std::size_t{1} << 56;
   if (columns != 0 && rows > kMost / columns) {
     throw std::invalid_argument("a matrix of " + shape(rows, columns) + " does not fit into memory");
   }
 }
-
-}  // namespace
 
 const formats::Info& format_named(std::string_view name) {
   std::string known;
@@ -40,36 +39,6 @@ std::size_t row_bytes(const formats::Info& format, std::size_t columns) {
                                 " values each");
   }
   return columns / format.block * format.bytes;
-}
-
-void quantize(const formats::Info& format, std::size_t rows, std::size_t columns, const float* x, std::byte* out) {
-  if (format.encode == nullptr) {
-    throw std::invalid_argument("values cannot be encoded as " + std::string(format.name) + ": it is only read");
-  }
-  require_countable(rows, columns);
-  const std::size_t blocks = row_bytes(format, columns) / format.bytes;
-  if (rows * columns == 0) return;
-  require_address(x, "values to encode");
-  require_address(out, "encoded blocks");
-  for (std::size_t block = 0; block < rows * blocks; ++block) {
-    if (format.encode(x + block * format.block, out + block * format.bytes)) continue;
-    const std::size_t column = block % blocks * format.block;
-    throw std::invalid_argument("row " + std::to_string(block / blocks) + ", columns " + std::to_string(column) +
-                                " to " + std::to_string(column + format.block - 1) + " cannot be stored as " +
-                                std::string(format.name) + ": a value is not finite or too large");
-  }
-}
-
-void dequantize(const formats::Info& format, std::size_t rows, std::size_t columns, const std::byte* blocks,
-                float* out) {
-  require_countable(rows, columns);
-  const std::size_t count = rows * (row_bytes(format, columns) / format.bytes);
-  if (count == 0) return;
-  require_address(blocks, "blocks to decode");
-  require_address(out, "decoded values");
-  for (std::size_t block = 0; block < count; ++block) {
-    format.decode(blocks + block * format.bytes, out + block * format.block);
-  }
 }
 
 Matrix::Matrix(const formats::Info& format, std::size_t rows, std::size_t columns, const std::byte* blocks,

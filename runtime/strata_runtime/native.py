@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-ABI_VERSION = 3
+ABI_VERSION = 4
 """Version of the protocol below; a compiled module that says another one is refused before it is imported."""
 
 
@@ -132,11 +132,11 @@ class NativeModule(Protocol):
         """out[t] += sum over k ascending of weights[t, k] * rows[t * top_k + k]; a weight of exactly 0 adds nothing."""
         ...
 
-    def quantize(self, format: str, rows: int, columns: int, x: int, out: int) -> None:
-        """Encode float32 [rows, columns] into blocks of `format` at `out` (reference rounding)."""
+    def quantize(self, format: str, rows: int, columns: int, x: int, out: int, pool: Pool | None = None) -> None:
+        """Encode float32 [rows, columns] into blocks of `format` at `out`; the same bits with and without a pool."""
         ...
 
-    def dequantize(self, format: str, rows: int, columns: int, blocks: int, out: int) -> None:
+    def dequantize(self, format: str, rows: int, columns: int, blocks: int, out: int, pool: Pool | None = None) -> None:
         """Decode blocks to float32 with the generated scalar decoder."""
         ...
 

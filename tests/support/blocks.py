@@ -40,6 +40,17 @@ def factors(info: FormatInfo) -> Iterator[Field]:
     return (field for field in (info.scale, info.minimum) if field is not None)
 
 
+def has_reference_encoder(name: str) -> bool:
+    """Whether the gguf package can encode a format too."""
+    spec = next(spec for spec in all_formats() if spec.name == name)
+    assert spec.gguf is not None
+    try:
+        quants.quantize(np.ones((1, spec.elements), np.float32), GGMLQuantizationType[spec.gguf])
+    except NotImplementedError:
+        return False
+    return True
+
+
 def random_blocks(info: FormatInfo, rows: int, columns: int, seed: int = 0, size: float = 0.01) -> Bytes:
     """Return rows [rows, row_bytes] of random bits whose factors are near `size`; plain floats are normal numbers."""
     generator = np.random.default_rng(seed)

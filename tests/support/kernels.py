@@ -60,15 +60,17 @@ class Kernels:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.pool.close()
 
-    def encode(self, name: str, values: Floats) -> Array:
+    def encode(self, name: str, values: Floats, *, shared: bool = False) -> Array:
+        """Encode rows, on the calling thread or shared by the pool."""
         rows, columns = values.shape
         blocks = np.full((rows, self.formats[name].row_bytes(columns)), 0xA5, np.uint8)
-        self.native.quantize(name, rows, columns, address(values), address(blocks))
+        self.native.quantize(name, rows, columns, address(values), address(blocks), self.pool if shared else None)
         return blocks
 
-    def decode(self, name: str, blocks: Array, columns: int) -> Floats:
+    def decode(self, name: str, blocks: Array, columns: int, *, shared: bool = False) -> Floats:
         values = np.empty((blocks.shape[0], columns), np.float32)
-        self.native.dequantize(name, blocks.shape[0], columns, address(blocks), address(values))
+        pool = self.pool if shared else None
+        self.native.dequantize(name, blocks.shape[0], columns, address(blocks), address(values), pool)
         return values
 
     def store(self, name: str, values: Floats) -> Stored:

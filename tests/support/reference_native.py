@@ -155,11 +155,11 @@ class ReferenceNative:
         factors = memory(weights, np.float32, tokens, top_k).astype(np.float64)
         memory(out, np.float32, tokens, hidden)[...] += np.einsum("tk,tkh->th", factors, parts)
 
-    def quantize(self, format: str, rows: int, columns: int, x: int, out: int) -> None:
+    def quantize(self, format: str, rows: int, columns: int, x: int, out: int, pool: object = None) -> None:
         blocks = encode(format, memory(x, np.float32, rows, columns))
         memory(out, np.uint8, len(blocks))[...] = np.frombuffer(blocks, np.uint8)
 
-    def dequantize(self, format: str, rows: int, columns: int, blocks: int, out: int) -> None:
+    def dequantize(self, format: str, rows: int, columns: int, blocks: int, out: int, pool: object = None) -> None:
         memory(out, np.float32, rows, columns)[...] = decode(format, rows, columns, blocks)
 
     def parse_knob(self, name: str, text: str) -> str:

@@ -59,15 +59,17 @@ CODES: tuple[Explanation, ...] = (
     Explanation(
         "F027",
         "an encoding that does not fit the block",
-        "'cast' converts plain floats; 'absmax' and 'peak' need one scale to divide by and integers without a lookup.",
+        "'cast' converts plain floats; 'absmax' and 'peak' need one scale to divide by and integers without a lookup; "
+        "'nearest' needs one scale, and integers that may be looked up; 'fit' needs a scale for every part of the "
+        "block, and minimums only where scales, minimums and integers all begin at 0.",
         "decode: {values: value}\nencode: {rule: absmax, levels: 127}",
         "decode: {values: value}\nencode: {rule: cast}",
     ),
     Explanation(
         "F028",
         "levels do not fit",
-        "'absmax' and 'peak' need 'levels', the integer that the largest magnitude becomes ('peak': its negative), and "
-        "the stored integers must have it; 'cast' has none.",
+        "'absmax', 'peak' and 'nearest' need 'levels', the integer that the largest magnitude becomes ('peak': its "
+        "negative), and the stored integers must have it; 'cast' and 'fit' have none.",
         "encode: {rule: absmax, levels: 255}  # into i8",
         "encode: {rule: absmax, levels: 127}",
     ),

@@ -43,7 +43,11 @@ class EncodeEdge(Edge):
     rule: Annotated[
         EncodeRule,
         LAX,
-        Key(description="`cast` converts; `absmax` and `peak` scale by the largest magnitude, `peak` with its sign."),
+        Key(
+            description="`cast` converts; `absmax` and `peak` scale by the largest magnitude, `peak` with its sign; "
+            "`nearest` does so by what the scale's field can hold, and looks values up; `fit` finds scales of least "
+            "squared error."
+        ),
     ]
     levels: Annotated[int | None, Key(ge=1, description="What the largest magnitude becomes.")] = None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from strata_gen.edge.findings import Findings
 from strata_gen.model.fields import Field, FieldType
-from strata_gen.model.format import Activation, Encode, EncodeRule, Format
+from strata_gen.model.format import Activation, Decode, Encode, EncodeRule, Format
 from strata_gen.model.integers import Integers
 from strata_gen.model.vectors import NoVectorCode, plan_vectors
 
@@ -55,18 +55,56 @@ def _is_scaled(spec: Format) -> bool:
     return not quants.table and quants.grid is None and quants.signs is None and quants.times == 1
 
 
+def _rounds(spec: Format) -> bool:
+    """Whether encoders can look for the nearest number: a whole one, one of a table, or one of a signed grid point."""
+    quants = spec.decode.quants
+    if quants is None or spec.decode.scale is None or quants.times != 1:
+        return False
+    if quants.grid is not None:
+        return quants.signs is not None and quants.offset == 0 and min(quants.grid.levels) >= 0
+    return quants.signs is None
+
+
+def _has_parts(decode: Decode) -> bool:
+    """Whether every part has a plain integer as scale; one as minimum too only where all three begin at 0."""
+    factors = [part for part in (decode.scales, decode.minimums) if part is not None]
+    if decode.scales is None or any(part.table or part.grid or part.signs for part in factors):
+        return False
+    return decode.minimums is None or all(part.range[0] == 0 for _, part in decode.integers)
+
+
+_NEEDS = {
+    EncodeRule.CAST: "is for formats of plain floats",
+    EncodeRule.ABSMAX: "needs one scale and integers without a lookup",
+    EncodeRule.PEAK: "needs one scale and integers without a lookup",
+    EncodeRule.NEAREST: "needs one scale and integers, which may be looked up",
+    EncodeRule.FIT: "needs a scale for every part, and minimums only where all begins at 0",
+}
+
+
+def _fits(spec: Format, rule: EncodeRule) -> bool:
+    decode = spec.decode
+    match rule:
+        case EncodeRule.CAST:
+            return decode.values is not None
+        case EncodeRule.ABSMAX | EncodeRule.PEAK:
+            return _is_scaled(spec)
+        case EncodeRule.NEAREST:
+            return _rounds(spec) and decode.scales is None and decode.minimum is None
+        case EncodeRule.FIT:
+            return _rounds(spec) and _has_parts(decode)
+
+
 def check_encode(spec: Format, findings: Findings) -> None:
     """The rule must fit what a block holds."""
     if spec.encode is None:
         return
     rule, levels = spec.encode.rule, spec.encode.levels
-    if rule is EncodeRule.CAST:
-        if spec.decode.values is None:
-            findings.error("F027", "rule 'cast' is for formats of plain floats", "encode", "rule")
+    if not _fits(spec, rule):
+        findings.error("F027", f"rule '{rule}' {_NEEDS[rule]}", "encode", "rule")
+    elif rule in (EncodeRule.CAST, EncodeRule.FIT):
         if levels is not None:
-            findings.error("F028", "rule 'cast' has no levels", "encode", "levels")
-    elif not _is_scaled(spec):
-        findings.error("F027", f"rule '{rule}' needs one scale and integers without a lookup", "encode", "rule")
+            findings.error("F028", f"rule '{rule}' has no levels", "encode", "levels")
     elif levels is None:
         findings.error("F028", f"rule '{rule}' needs 'levels'", "encode")
     else:

@@ -29,6 +29,8 @@ class EncodeRule(StrEnum):
     CAST = "cast"  # each value converted to the field's type
     ABSMAX = "absmax"  # scale = largest magnitude / levels, values rounded half away from zero
     PEAK = "peak"  # scale = value of largest magnitude / -levels, which so becomes the smallest integer
+    NEAREST = "nearest"  # scale = largest magnitude / levels as it is stored, values the nearest of what there is
+    FIT = "fit"  # scales and minimums of least squared error, part by part
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,11 +104,17 @@ def _integers(decode: Decode) -> Iterator[str]:
 def _encode_text(encode: Encode | None) -> str:
     if encode is None:
         return "not by this project, which only reads it"
-    if encode.rule is EncodeRule.CAST:
-        return "converted, ties to even"
-    if encode.rule is EncodeRule.PEAK:
-        return f"scale = value of largest magnitude / -{encode.levels}, values divided by it and rounded half up"
-    return f"scale = largest magnitude / {encode.levels}, values divided by it and rounded half away from zero"
+    match encode.rule:
+        case EncodeRule.CAST:
+            return "converted, ties to even"
+        case EncodeRule.PEAK:
+            return f"scale = value of largest magnitude / -{encode.levels}, values divided by it and rounded half up"
+        case EncodeRule.ABSMAX:
+            return f"scale = largest magnitude / {encode.levels}, values divided by it and rounded half away from zero"
+        case EncodeRule.NEAREST:
+            return f"scale = largest magnitude / {encode.levels} as its field holds it, values the nearest there are"
+        case EncodeRule.FIT:
+            return "the scales of least squared error among those tried for each part, values the nearest there are"
 
 
 def page_view(specs: SpecSet) -> FormatsPage:

@@ -27,7 +27,8 @@ def _digits(integers: Integers) -> Iterator[str]:
         yield f"const std::size_t {digit.name} = {value};"
 
 
-def _address(integers: Integers, plane: Plane) -> str:
+def address(integers: Integers, plane: Plane) -> str:
+    """Return the first bit of a plane's bits, of its digits."""
     terms = [str(plane.start)] if plane.start else []
     for digit, stride in zip(integers.digits, plane.strides, strict=True):
         if stride:
@@ -35,15 +36,20 @@ def _address(integers: Integers, plane: Plane) -> str:
     return " + ".join(terms) or "0"
 
 
-def _bits(integers: Integers, plane: Plane) -> str:
-    text = f"field::bits(block + {plane.field.offset}, {_address(integers, plane)}, {plane.bits})"
-    conditions = [
+def condition(integers: Integers, plane: Plane) -> str:
+    """Return when a plane says something of a number; empty for always."""
+    return " && ".join(
         f"{digit.name} == {wanted}"
         for digit, wanted in zip(integers.digits, plane.when, strict=True)
         if wanted is not None
-    ]
-    if conditions:
-        text = f"({' && '.join(conditions)} ? {text} : 0)"
+    )
+
+
+def _bits(integers: Integers, plane: Plane) -> str:
+    text = f"field::bits(block + {plane.field.offset}, {address(integers, plane)}, {plane.bits})"
+    where = condition(integers, plane)
+    if where:
+        text = f"({where} ? {text} : 0)"
     return f"{text} << {plane.to}" if plane.to else text
 
 
@@ -54,20 +60,21 @@ def _raw(integers: Integers) -> str:
     return f"static_cast<int>({text})"
 
 
-def _used_digits(integers: Integers) -> set[str]:
-    used = {
+def digit_lines(integers: Integers, planes: tuple[Plane, ...], also: frozenset[str] = frozenset()) -> tuple[str, ...]:
+    """Return the statements that split `i` into the digits that `planes` use, and those in `also`."""
+    used = also | {
         digit.name
-        for plane in integers.all_planes
+        for plane in planes
         for digit, stride, wanted in zip(integers.digits, plane.strides, plane.when, strict=True)
         if stride or wanted is not None
     }
-    return used | ({integers.digits[-1].name} if integers.grid is not None else set())
+    return tuple(line for digit, line in zip(integers.digits, _digits(integers), strict=True) if digit.name in used)
 
 
 def cpp_integers(spec: Format, integers: Integers) -> CppIntegers:
     """Return the function that reads one number."""
-    used = _used_digits(integers)
-    lines = [line for digit, line in zip(integers.digits, _digits(integers), strict=True) if digit.name in used]
+    corner = frozenset({integers.digits[-1].name}) if integers.grid is not None else frozenset[str]()
+    lines = list(digit_lines(integers, integers.all_planes, corner))
     lines.append(f"const int raw = {_raw(integers)};")
     result = "raw"
     if integers.table:
@@ -83,17 +90,6 @@ def cpp_integers(spec: Format, integers: Integers) -> CppIntegers:
         lines.append(f"const int number = {result};")
         result = f"{_bits(integers, integers.signs)} != 0 ? -number : number"
     return CppIntegers(tuple(lines), result)
-
-
-def cpp_store(integers: Integers) -> tuple[str, ...]:
-    """Return the statements that write the bits of number `i`, given as `raw`, into a block of zeros."""
-    used = _used_digits(integers)
-    lines = [line for digit, line in zip(integers.digits, _digits(integers), strict=True) if digit.name in used]
-    for plane in integers.planes:
-        value = f"raw >> {plane.to}" if plane.to else "raw"
-        address = _address(integers, plane)
-        lines.append(f"field::store_bits(block + {plane.field.offset}, {address}, {plane.bits}, {value});")
-    return tuple(lines)
 
 
 def grid_name(spec: Format) -> str:

@@ -10,7 +10,7 @@ from strata_gen.model.format import Activation, Format
 from strata_gen.model.integers import Grid, Integers
 from strata_gen.resolve import Plan
 from strata_gen.views.format_python import FormatsModule, python_format
-from strata_gen.views.format_scalar import CppIntegers, cpp_integers, cpp_store, grid_name
+from strata_gen.views.format_scalar import CppIntegers, cpp_integers, grid_name
 from strata_gen.views.format_vectors import CppVectors, cpp_vectors
 
 ACTIVATIONS = {Activation.FLOAT: "kFloat", Activation.INT8: "kInt8", Activation.INT8_256: "kInt8x256"}
@@ -20,8 +20,7 @@ ACTIVATIONS = {Activation.FLOAT: "kFloat", Activation.INT8: "kInt8", Activation.
 class CppFormat:
     """One format in C++.
 
-    `quant`, `scale` and `minimum` are functions of `block` and `i`; None where a format has none. `constants` and
-    `store` (the statements that write number `i`; none without an encoder that needs them) are lines.
+    `quant`, `scale` and `minimum` are functions of `block` and `i`, None where it has none; `constants` are lines.
     """
 
     name: str
@@ -39,7 +38,6 @@ class CppFormat:
     minimum: CppIntegers | None
     scale_factor: str
     minimum_factor: str
-    store: tuple[str, ...]
     vectors: CppVectors | None
 
 
@@ -52,10 +50,11 @@ class FormatHeader:
 
 @dataclass(frozen=True, slots=True)
 class TableRow:
-    """One format in the C++ table; `encode` is an expression."""
+    """One format in the C++ table; `encode` is an expression, `header` declares what it names."""
 
     name: str
     type: str
+    header: str
     encode: str
 
 
@@ -88,8 +87,6 @@ def _constants(spec: Format) -> tuple[str, ...]:
         lines.append(f"using Scale = {_tag(decode.scale)};")
     if decode.minimum is not None:
         lines.append(f"using Minimum = {_tag(decode.minimum)};")
-    if spec.encode is not None and spec.encode.levels is not None:
-        lines.append(f"static constexpr float kLevels = {spec.encode.levels}.0f;")
     return tuple(lines)
 
 
@@ -104,7 +101,6 @@ def _cpp(spec: Format) -> CppFormat:
         return cpp_integers(spec, integers) if integers is not None else None
 
     vectors = cpp_vectors(spec)
-    stores = spec.encode is not None and decode.quants is not None
     return CppFormat(
         name=spec.name,
         type=spec.type_name,
@@ -121,7 +117,6 @@ def _cpp(spec: Format) -> CppFormat:
         minimum=function(decode.minimums),
         scale_factor=_factor(decode.scale),
         minimum_factor=_factor(decode.minimum),
-        store=cpp_store(decode.quants) if stores and decode.quants is not None else (),
         vectors=vectors,
     )
 
@@ -142,8 +137,10 @@ def _headers(plan: Plan) -> tuple[tuple[str, FormatHeader], ...]:
 
 
 def _row(spec: Format) -> TableRow:
-    encode = f"encode_{spec.encode.rule}<{spec.type_name}>" if spec.encode is not None else "nullptr"
-    return TableRow(spec.name, spec.type_name, encode)
+    if spec.encode is None:
+        return TableRow(spec.name, spec.type_name, f"formats/{spec.name}.hpp", "nullptr")
+    encode = f"encode_{spec.encode.rule}<encoders::{spec.type_name}>"
+    return TableRow(spec.name, spec.type_name, f"encoders/{spec.name}.hpp", encode)
 
 
 def _source(plan: Plan) -> tuple[tuple[str, FormatsSource], ...]:

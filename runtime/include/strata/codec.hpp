@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "strata/formats.hpp"
+#include "strata/quants.hpp"
 #include "strata/scalar.hpp"
 
 namespace strata {
@@ -27,9 +28,9 @@ void decode_block(const std::byte* block, float* out) {
 }
 
 // Each value converted to the field's type. Returns whether the block could be stored.
-template <class Format>
+template <class Encoder>
 bool encode_cast(const float* x, std::byte* block) {
-  for (std::size_t i = 0; i < Format::kBlock; ++i) field::store<typename Format::Value>(block, i, x[i]);
+  for (std::size_t i = 0; i < Encoder::kBlock; ++i) field::store<typename Encoder::Value>(block, i, x[i]);
   return true;
 }
 
@@ -45,42 +46,57 @@ float peak_of(const float* x) {
 }
 
 // Begins a block with its scale, and zeros for the rest. Returns whether the scale's field can hold it.
-template <class Format>
+template <class Encoder>
 bool begin_block(std::byte* block, float scale) {
-  std::fill_n(block, Format::kBytes, std::byte{0});
-  field::store<typename Format::Scale>(block + Format::kScale, 0, scale);
-  return std::isfinite(field::load<typename Format::Scale>(block + Format::kScale, 0));
+  std::fill_n(block, Encoder::kBytes, std::byte{0});
+  field::store<typename Encoder::Scale>(block + Encoder::kScale, 0, scale);
+  return std::isfinite(scale) && std::isfinite(field::load<typename Encoder::Scale>(block + Encoder::kScale, 0));
 }
 
 inline float inverse_or_zero(float scale) { return std::isfinite(1.0f / scale) ? 1.0f / scale : 0.0f; }
 
 // scale = largest magnitude / levels; value = x / scale rounded half away from zero. The scale is used unrounded and
 // stored in its field's type. Returns false for a block whose scale its field cannot hold.
-template <class Format>
+template <class Encoder>
 bool encode_absmax(const float* x, std::byte* block) {
-  const float scale = std::fabs(peak_of<Format::kBlock>(x)) / Format::kLevels;
-  if (!begin_block<Format>(block, scale)) return false;
+  const float scale = std::fabs(peak_of<Encoder::kBlock>(x)) / Encoder::kLevels;
+  if (!begin_block<Encoder>(block, scale)) return false;
   const float inverse = inverse_or_zero(scale);
-  for (std::size_t i = 0; i < Format::kBlock; ++i) {
+  for (std::size_t i = 0; i < Encoder::kBlock; ++i) {
     const float value = x[i] * inverse;
     const float magnitude = std::fabs(value);
     const float whole = std::floor(magnitude);
-    const float rounded = std::fmin(whole + std::floor(2.0f * (magnitude - whole)), Format::kLevels);
-    Format::store_quant(block, i, static_cast<unsigned>(static_cast<int>(std::copysign(rounded, value))));
+    const float rounded = std::fmin(whole + std::floor(2.0f * (magnitude - whole)), Encoder::kLevels);
+    Encoder::store_quant(block, i, static_cast<unsigned>(static_cast<int>(std::copysign(rounded, value))));
   }
   return true;
 }
 
 // scale = value of largest magnitude / -levels; value = x / scale rounded half up, the largest integer where that is
 // one too many. Returns false for a block whose scale its field cannot hold.
-template <class Format>
+template <class Encoder>
 bool encode_peak(const float* x, std::byte* block) {
-  const float scale = peak_of<Format::kBlock>(x) / -Format::kLevels;
-  if (!begin_block<Format>(block, scale)) return false;
+  const float scale = peak_of<Encoder::kBlock>(x) / -Encoder::kLevels;
+  if (!begin_block<Encoder>(block, scale)) return false;
   const float inverse = inverse_or_zero(scale);
-  for (std::size_t i = 0; i < Format::kBlock; ++i) {
-    const float raw = std::fmin(std::trunc(x[i] * inverse + (Format::kLevels + 0.5f)), 2.0f * Format::kLevels - 1.0f);
-    Format::store_quant(block, i, static_cast<unsigned>(raw));
+  for (std::size_t i = 0; i < Encoder::kBlock; ++i) {
+    const float raw = std::fmin(std::trunc(x[i] * inverse + (Encoder::kLevels + 0.5f)), 2.0f * Encoder::kLevels - 1.0f);
+    Encoder::store_quant(block, i, static_cast<unsigned>(raw));
+  }
+  return true;
+}
+
+// scale = largest magnitude / levels, as its field stores it; value = the nearest of its multiples that the format has.
+// Returns false for a block whose scale its field cannot hold.
+template <class Encoder>
+bool encode_nearest(const float* x, std::byte* block) {
+  if (!begin_block<Encoder>(block, std::fabs(peak_of<Encoder::kBlock>(x)) / Encoder::kLevels)) return false;
+  const float scale = field::load<typename Encoder::Scale>(block + Encoder::kScale, 0);
+  const typename Encoder::Quants quants;
+  for (std::size_t i = 0; i < Encoder::kBlock; i += 4) {
+    // Dividing is exact for a power of two, however small.
+    const quants::Float4 value = scale == 0 ? quants::Float4{} : quants::load(x + i) / quants::all(scale);
+    quants.template store<Encoder>(block, i, value);
   }
   return true;
 }

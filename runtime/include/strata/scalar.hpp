@@ -56,6 +56,13 @@ STRATA_INLINE float e8m0_half_to_float(std::uint8_t exponent) {
   return bit_cast<float>(exponent < 2 ? 0x00200000u << exponent : (exponent - 1u) << 23);
 }
 
+// The largest power of two that is not above `value`, which is positive: what it means is within [2^-128, 2^127].
+STRATA_INLINE std::uint8_t float_to_e8m0_half(float value) {
+  const std::uint32_t bits = bit_cast<std::uint32_t>(value);
+  if (bits < 0x00800000u) return bits >= 0x00400000u ? 1 : 0;
+  return static_cast<std::uint8_t>((bits >> 23) + 1);
+}
+
 // One tag per float type that a field of a format spec may have: its stored type, and conversion from and to float.
 namespace field {
 
@@ -80,6 +87,7 @@ struct Bf16 {
 struct E8m0Half {
   using Stored = std::uint8_t;
   STRATA_INLINE static float decode(Stored stored) { return e8m0_half_to_float(stored); }
+  STRATA_INLINE static Stored encode(float value) { return float_to_e8m0_half(value); }
 };
 
 // Fields are packed without padding, so they are copied, never pointed to.

@@ -9,20 +9,17 @@
 
 namespace strata {
 
+// Throws std::invalid_argument when rows * columns and their bytes cannot be counted: before anything is multiplied.
+void require_countable(std::size_t rows, std::size_t columns);
+
+// Throws std::invalid_argument saying `what` has no address.
+void require_address(const void* address, const char* what);
+
 // Bytes of a row of `columns` values. Throws std::invalid_argument naming the format's block when it does not divide.
 std::size_t row_bytes(const formats::Info& format, std::size_t columns);
 
 // The format `name`. Throws std::invalid_argument listing the known ones.
 const formats::Info& format_named(std::string_view name);
-
-// Encodes `rows` x `columns` floats by the format's rule. Throws std::invalid_argument for a format without one, and
-// naming the first block that cannot be stored (for a scaled format: one with an infinity, a NaN, or a scale beyond its
-// field).
-void quantize(const formats::Info& format, std::size_t rows, std::size_t columns, const float* x, std::byte* out);
-
-// Decodes blocks with the scalar decoder that the format's spec describes.
-void dequantize(const formats::Info& format, std::size_t rows, std::size_t columns, const std::byte* blocks,
-                float* out);
 
 // Weight of a linear layer: `rows` output features of `columns` inputs each. Its products are multiplied by `scale`.
 class Matrix {

@@ -15,7 +15,7 @@ from strata_runtime.errors import UserError
 from strata_runtime.families import EXPERT_ROLES
 from strata_runtime.formats import FormatInfo
 from strata_runtime.layers.linear import Compute
-from strata_runtime.native import Experts, NativeModule
+from strata_runtime.native import Experts
 
 STORED = "stored"
 _ALIGNMENT = 64  # bytes: one cache line, and one vector of the widest kernels
@@ -52,7 +52,7 @@ def _matrix_bytes(form: FormatInfo, matrix: Stored) -> int:
         raise UserError(f"engine.expert_format {form.name}: {problem}; choose another format") from None
 
 
-def _encode(native: NativeModule, matrices: Sequence[Stored], form: FormatInfo) -> _Placed:
+def _encode(compute: Compute, matrices: Sequence[Stored], form: FormatInfo) -> _Placed:
     """Encode all matrices into one allocation."""
     size = _aligned(_matrix_bytes(form, matrices[0]))
     try:
@@ -63,20 +63,19 @@ def _encode(native: NativeModule, matrices: Sequence[Stored], form: FormatInfo) 
     values = np.empty((rows, columns), np.float32)
     address = _aligned(memory.data_ptr())
     addresses = []
+    native, pool = compute.native, compute.pool
     for matrix in matrices:
-        native.dequantize(matrix.form.name, rows, columns, matrix.address, values.ctypes.data)
-        native.quantize(form.name, rows, columns, values.ctypes.data, address)
+        native.dequantize(matrix.form.name, rows, columns, matrix.address, values.ctypes.data, pool)
+        native.quantize(form.name, rows, columns, values.ctypes.data, address, pool)
         addresses.append(address)
         address += size
     return _Placed(form.name, addresses, memory, memory.nbytes)
 
 
-def _place(
-    native: NativeModule, matrices: Sequence[Stored], wanted: FormatInfo | None, role: str, layer: int
-) -> _Placed:
+def _place(compute: Compute, matrices: Sequence[Stored], wanted: FormatInfo | None, role: str, layer: int) -> _Placed:
     stored = {matrix.form.name for matrix in matrices}
     if wanted is not None and stored != {wanted.name}:
-        return _encode(native, matrices, wanted)
+        return _encode(compute, matrices, wanted)
     if len(stored) > 1:
         what = role.removeprefix("expert_")
         raise UserError(
@@ -100,7 +99,7 @@ def load_experts(
     Raises `UserError` when `wanted` does not divide the rows, and when one of the three matrices is stored in several
     formats.
     """
-    placed = [_place(compute.native, weights.experts[role], wanted, role, layer) for role in EXPERT_ROLES]
+    placed = [_place(compute, weights.experts[role], wanted, role, layer) for role in EXPERT_ROLES]
     gate, up, down = (
         (part.format, part.addresses, _scales(weights.tensors, role))
         for role, part in zip(EXPERT_ROLES, placed, strict=True)
