@@ -58,9 +58,9 @@ CODES: tuple[Explanation, ...] = (
     Explanation(
         "K026",
         "not a list of choices",
-        "An enum lists its values under 'choices'; no other type has them. A choice is a word of letters, digits "
-        "and _ . + -, and two choices must differ in more than case and punctuation, since each becomes an "
-        "enumerator in C++.",
+        "An enum lists its values under 'choices', and 'choices_from' adds names of specs; no other type has them. A "
+        "choice is a word of letters, digits and _ . + -, and two choices must differ in more than case and "
+        "punctuation, since each becomes an enumerator in C++.",
         "type: enum\nchoices: [fast, Fast]",
         "type: enum\nchoices: [fast, faster]",
     ),

@@ -17,6 +17,7 @@ from strata_gen.load.document import DataPath, Document
 from strata_gen.model.expr import Constant, Expr
 from strata_gen.model.knob import (
     Affects,
+    ChoiceSource,
     Implication,
     Invalid,
     Knob,
@@ -82,6 +83,9 @@ class KnobEdge(Edge):
     default: Annotated[Raw, Field(description="Value when nothing sets it; left out or null: unset.")] = None
     range: Annotated[RangeEdge | None, Field(description="Bounds of a number.")] = None
     choices: Annotated[list[Text] | None, Field(description="Values of an enum.")] = None
+    choices_from: Annotated[
+        ChoiceSource | None, _LAX, Field(description="Further values: the weight formats that can be made.")
+    ] = None
     invalid: Annotated[Invalid, _LAX, Field(description="What a value that does not fit does.")] = Invalid.ERROR
     affects: Annotated[Affects, _LAX, Field(description="When a value takes effect.")]
     output: Annotated[Output, _LAX, Field(description="What a value may do to the generated text's arithmetic.")]
@@ -175,6 +179,10 @@ class _Converter:
             self.error("K020", problem, "name")
         if problem := _help_problem(edge.help):
             self.error("K021", f"{problem} in knob '{edge.name}'", "help")
+        if edge.choices_from is not None and edge.type is not KnobType.ENUM:
+            hint = "only an enum has them"
+            span = self.document.key_at(*self.path, "choices_from")
+            self.sink.error("K026", f"a knob of type {edge.type} has no choices in knob '{edge.name}'", span, hint)
         if edge.affects is Affects.COMPILE:
             if edge.type not in (KnobType.BOOL, KnobType.INT, KnobType.ENUM):
                 hint = "a value in a build key is a bool, an int or an enum"
@@ -195,6 +203,7 @@ class _Converter:
             default=values.default(edge.default, limits, choices),
             range=limits,
             choices=choices,
+            choices_from=edge.choices_from,
             invalid=edge.invalid,
             affects=edge.affects,
             output=edge.output,

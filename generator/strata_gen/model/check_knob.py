@@ -9,6 +9,7 @@ from strata_gen.diagnostics import Note, Sink, did_you_mean
 from strata_gen.model.check_expr import check_relation
 from strata_gen.model.cycles import find_cycles
 from strata_gen.model.expr import names_in
+from strata_gen.model.format import Format
 from strata_gen.model.knob import Affects, Implication, Knob, Relation
 from strata_gen.model.specset import SpecSet
 from strata_gen.model.values import BadValue, value_for
@@ -26,6 +27,17 @@ def relations_of(knob: Knob) -> Iterator[Relation]:
     if knob.ignored_unless is not None:
         yield knob.ignored_unless
     yield from (implication.when for implication in knob.implies)
+
+
+def settle_choices(knobs: Sequence[Knob], formats: Sequence[Format], sink: Sink) -> tuple[Knob, ...]:
+    """Return `knobs` with the choices that they take from weight formats: the names of those that can be made."""
+    made = [spec for spec in formats if spec.encode is not None]
+    for knob in (knob for knob in knobs if knob.choices_from is not None):
+        for spec in (spec for spec in made if spec.name in knob.choices):
+            note = Note(f"format '{spec.name}' is declared here", spec.span)
+            sink.error("K026", f"knob '{knob.name}' has the choice '{spec.name}' twice", knob.span, notes=(note,))
+    names = tuple(spec.name for spec in made)
+    return tuple(replace(knob, choices=knob.choices + names) if knob.choices_from else knob for knob in knobs)
 
 
 def settle_implications(knobs: Sequence[Knob], sink: Sink) -> tuple[Knob, ...]:

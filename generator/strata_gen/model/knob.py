@@ -47,6 +47,12 @@ class Invalid(StrEnum):
     DEFAULT = "default"
 
 
+class ChoiceSource(StrEnum):
+    """Specs whose names are choices too."""
+
+    FORMATS = "formats"  # weight formats that floats can be encoded in
+
+
 KnobValue = bool | int | float | str | tuple[str, ...] | None
 
 
@@ -98,6 +104,9 @@ class Measurement:
 class Knob:
     """One knob. `default` None means unset.
 
+    `choices` are those written in the entry until `strata_gen.model.check_knob.settle_choices` has added those of
+    `choices_from`.
+
     `requires`: must hold while the knob is not at its default, else an error. `conflicts`: must not hold while it is
     not at its default. `ignored_unless`: while it does not hold, a set value is ignored with one line.
     `off_with`: while one holds, the value is replaced by the default with one line that carries the note.
@@ -108,6 +117,7 @@ class Knob:
     default: KnobValue
     range: Range
     choices: tuple[str, ...]
+    choices_from: ChoiceSource | None
     invalid: Invalid
     affects: Affects
     output: Output
