@@ -7,7 +7,7 @@ CXX_SOURCES = $(shell find runtime tests -name '*.h' -o -name '*.hpp' -o -name '
 PROMPT := Read a JSON file and return its content as a dict.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev build demo test lint reference drift clean distclean
+.PHONY: help setup setup-dev build demo test kernels lint reference drift clean distclean
 export PYTHON
 
 help: ## List the targets
@@ -27,6 +27,9 @@ demo: build ## Build, and let the bundled model write some Python
 
 test: setup-dev ## Run the tests
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+kernels: setup-dev ## Prove that every kernel has a spec, a parity test, a benchmark and a row in the docs
+	PYTHONPATH=tests $(BIN)/python -m support.kernel_proof
 
 lint: setup-dev ## Check style, types and C++ format
 	$(BIN)/ruff check .

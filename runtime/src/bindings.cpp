@@ -27,16 +27,6 @@ namespace {
 // Version of the protocol in strata_runtime/native.py.
 constexpr int kAbiVersion = 4;
 
-std::size_t size(std::int64_t value, const char* name) {
-  // Products of two such sizes and of a value's bytes stay countable.
-  constexpr std::int64_t kMost = std::int64_t{1} << 31;
-  if (value < 0 || value > kMost) {
-    throw std::invalid_argument(std::string(name) + " is " + std::to_string(value) + ": must be from 0 to " +
-                                std::to_string(kMost));
-  }
-  return static_cast<std::size_t>(value);
-}
-
 PoolOptions pool_options(const Knobs& knobs) {
   const Pinning pinning = knobs.pool_pin == PoolPin::kOn    ? Pinning::kOn
                           : knobs.pool_pin == PoolPin::kOff ? Pinning::kOff
@@ -191,5 +181,6 @@ PYBIND11_MODULE(_native, module) {
              py::arg("out"), py::arg("pool") = nullptr);
   module.def("checksum", bind_checksum, py::arg("pool"), py::arg("data"), py::arg("bytes"));
   bind_device(module);
+  bind_kernels(module);
   module.def("parse_knob", parse_knob, py::arg("name"), py::arg("text"));
 }

@@ -3,6 +3,7 @@
 
 #include <pybind11/pybind11.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <stdexcept>
@@ -19,7 +20,20 @@ Type* pointer(std::uintptr_t address) {
   return reinterpret_cast<Type*>(address);
 }
 
+inline std::size_t size(std::int64_t value, const char* name) {
+  // Products of two such sizes and of a value's bytes stay countable.
+  constexpr std::int64_t kMost = std::int64_t{1} << 31;
+  if (value < 0 || value > kMost) {
+    throw std::invalid_argument(std::string(name) + " is " + std::to_string(value) + ": must be from 0 to " +
+                                std::to_string(kMost));
+  }
+  return static_cast<std::size_t>(value);
+}
+
 // Adds the submodule `device`.
 void bind_device(pybind11::module_& module);
+
+// Adds micro-kernels by name.
+void bind_kernels(pybind11::module_& module);
 
 }  // namespace strata

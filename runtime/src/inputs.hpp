@@ -38,7 +38,7 @@ constexpr std::size_t input_block(Activation activation) {
 }
 
 inline Quantize quantizer(const LevelKernels& kernels, Activation activation) {
-  return activation == Activation::kInt8x256 ? kernels.quantize_int8x256 : kernels.quantize_int8;
+  return activation == Activation::kInt8x256 ? kernels.quantize_input_int8_256 : kernels.quantize_input_int8;
 }
 
 // `tokens` prepared inputs, `stride` bytes apart.

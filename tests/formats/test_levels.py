@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from strata_gen.model.format import Format
 from strata_gen.model.specset import SpecSet
 from strata_gen.paths import specs_root
 from strata_gen.resolve import find_target, make_plan
 from strata_gen.tree import make_tree
 from strata_gen.views.kernels import EMITTERS
 from strata_runtime.provider import Provider
+from support.compiled import compiled_provider
 
 ORDER = ["generic", "avx2", "avx512", "avx512vnni"]
 
@@ -41,6 +44,30 @@ def test_objects_of_a_level_share_no_function_with_others(tree: Path, isa: str) 
     assert [name for name in weak if f"simd::{isa}" not in name] == []
 
 
+@pytest.mark.native
+@pytest.mark.parametrize("isa", ORDER)
+def test_loading_the_library_runs_no_code_of_a_level(tree: Path, isa: str) -> None:
+    """Tables are constants: nothing is initialised by code that only a newer CPU has the instructions for."""
+    objects = sorted(tree.parent.glob(f"cmake/**/strata_{isa}.dir/**/*.o"))
+    assert objects
+    listed = subprocess.run(["readelf", "-SW", *objects], capture_output=True, text=True, check=True).stdout
+    assert ".text" in listed
+    assert [name for name in (".init_array", ".ctors", ".preinit_array") if name in listed] == []
+
+
+@pytest.mark.native
+def test_a_native_package_has_one_level(provider: Provider) -> None:
+    native: Any = compiled_provider().native
+    assert list(native.kernel_names()) == list(native.ISAS) == [native.ISA]
+    assert native.ISA == provider.native.ISA
+    (names,) = native.kernel_names().values()
+    assert all(name.endswith(f".{native.ISA}") for name in names)
+
+
+def path_of(isa: str, spec: Format) -> str:
+    return f"src/levels/{isa}/rows_dot_{spec.name}_{spec.activation}.cpp"
+
+
 def instances(specs: SpecSet, target: str) -> set[str]:
     plan = make_plan(specs, find_target(specs, "cpu", target), {})
     return {path for emitter in EMITTERS for path, _ in emitter.views(plan) if "rows_dot" in path}
@@ -48,13 +75,13 @@ def instances(specs: SpecSet, target: str) -> set[str]:
 
 def test_every_format_is_built_for_every_level_unless_a_weaker_one_serves(specs: SpecSet) -> None:
     built = instances(specs, "x86-64-v2")
-    pruned = {f"src/levels/avx512vnni/rows_dot_{name}.cpp" for name in ("bf16", "f16", "f32")}
-    every = {f"src/levels/{isa}/rows_dot_{spec.name}.cpp" for isa in ORDER for spec in specs.formats}
+    pruned = {f"src/levels/avx512vnni/rows_dot_{name}_float.cpp" for name in ("bf16", "f16", "f32")}
+    every = {path_of(isa, spec) for isa in ORDER for spec in specs.formats}
     assert built == every - pruned
 
 
 def test_what_serves_elsewhere_is_built_where_it_stands_alone(specs: SpecSet) -> None:
-    expected = {f"src/levels/avx512vnni/rows_dot_{spec.name}.cpp" for spec in specs.formats}
+    expected = {path_of("avx512vnni", spec) for spec in specs.formats}
     assert instances(specs, "x86-64-v4-vnni") == expected
 
 

@@ -68,6 +68,31 @@ def test_operations_are_clean_and_agree_with_one_token_on_one_thread(
     assert said.splitlines() == [f"{isa} ok" for isa in flags]
 
 
+ADDED = ["sse4.2 popcnt", "avx2 fma", "avx512f avx512bw", "avx512vnni"]  # what each level of levels.cpp needs more
+ISAS = ["generic", "avx2", "avx512", "avx512vnni"]
+
+
+@pytest.fixture(scope="module")
+def levels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    generated = generate(make_small_plan(["f32"]), tmp_path_factory.mktemp("levels"))
+    units = (Unit(HERE / "levels.cpp"), Unit(runtime_root() / "src" / "level_choice.cpp"))
+    return compile_program("levels", units, (generated / "include", runtime_root() / "include"))
+
+
+@pytest.mark.parametrize("has", range(len(ISAS) + 1))
+def test_a_level_that_the_cpu_lacks_is_never_chosen_nor_run(levels: Path, has: int) -> None:
+    """On made-up CPUs, with kernels that end the program when they are called."""
+    said = run_program(levels, *" ".join(ADDED[:has]).split()).splitlines()
+    best, *named = said
+    if has == 0:
+        assert best == "best: this CPU lacks sse4.2 popcnt, which the weakest kernels of this package (level 0) need"
+    else:
+        assert best == f"best: {ISAS[has - 1]}"
+    for index, (isa, line) in enumerate(zip(ISAS, named, strict=True)):
+        lacking = " ".join(ADDED[has : index + 1])
+        assert line == (f"{isa}: this CPU lacks {lacking}, which the {isa} kernels need" if lacking else f"{isa}: runs")
+
+
 @pytest.fixture(scope="module")
 def cpus() -> Path:
     return compile_program("cpus", (Unit(HERE / "cpus.cpp"), Unit(runtime_root() / "src" / "cpus.cpp")))

@@ -11,6 +11,9 @@ from pathlib import Path
 from strata_gen.paths import project_root
 from strata_runtime.provider import PATH_VARIABLE, Provider, find_provider
 
+TEST_PACKAGE = "KERNELS_TEST_PACKAGE"
+"""Variable that names a package with every level, for tests of a checkout that has not built one."""
+
 _OUT = project_root() / "build" / "tests"
 _FOLDER = _OUT / "cpu" / "x86-64-v2"
 

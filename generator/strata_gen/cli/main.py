@@ -35,6 +35,7 @@ COMMANDS: Mapping[str, Entry] = {
     "build": Entry("strata_gen.cli.build:command", "Emit, compile and import-check the kernels package of one target."),
     "cache": Entry("strata_gen.cli.cache:command", "List, verify or clear the cache of built packages."),
     "check": Entry("strata_gen.cli.check:command", "Read every spec and report all that is wrong."),
+    "describe": Entry("strata_gen.cli.describe:command", "Explain every part of a kernel's name."),
     "emit": Entry("strata_gen.cli.emit:command", "Write the generated sources of one target, compiling nothing."),
     "explain": Entry("strata_gen.cli.explain:command", "Say what an error code means, by example."),
     "knobs": Entry("strata_gen.cli.knobs:command", "List every knob with its variable, flag, type and default."),

@@ -31,8 +31,8 @@ CODES: tuple[Explanation, ...] = (
         "N023",
         "covered by itself",
         "A pruned variant is served by the kernels of another instruction set.",
-        "prune: [{formats: [f32], isa: avx512, covered_by: avx512, reason: the same code}]",
-        "prune: [{formats: [f32], isa: avx512vnni, covered_by: avx512, reason: the same code}]",
+        "prune: [{activation: float, isa: avx512, covered_by: avx512, reason: the same code}]",
+        "prune: [{activation: float, isa: avx512vnni, covered_by: avx512, reason: the same code}]",
     ),
     Explanation(
         "N024",
@@ -40,6 +40,22 @@ CODES: tuple[Explanation, ...] = (
         "The number of a device kernel's blocks is a product with one factor per size.",
         "launch: {threads: 256, blocks: [{over: hidden}, {over: hidden, each: 1024}]}",
         "launch: {threads: 256, blocks: [{over: tokens}, {over: hidden, each: 1024}]}",
+    ),
+    Explanation(
+        "N026",
+        "parts that do not fit",
+        "'by' lists what tells the instances of a micro-kernel apart, and so the parts of their names: each once, "
+        "'isa' always, 'tokens' with the knob of the largest number, 'format' for a kernel that reads stored blocks "
+        "(its activation form comes with it).",
+        "variants: {by: [format, tokens, isa]}",
+        "variants: {by: [format, tokens, isa], tokens: window.max_tokens}",
+    ),
+    Explanation(
+        "N027",
+        "variants of a kernel that is made of others",
+        "A kernel with 'uses' runs instances of those micro-kernels, so it varies as they do.",
+        "uses: [rows_dot]\nvariants: {by: [isa]}",
+        "uses: [rows_dot]",
     ),
     Explanation(
         "N030",
@@ -51,9 +67,18 @@ CODES: tuple[Explanation, ...] = (
     Explanation(
         "N031",
         "variants over a run-time knob",
-        "Instances are compiled for every value up to the one of 'tokens', so it must be a knob that affects compile.",
+        "Instances are compiled for every value up to the one of 'tokens', so it must be a whole number that affects "
+        "compile.",
         "tokens: pool.threads",
         "tokens: window.max_tokens",
+    ),
+    Explanation(
+        "N032",
+        "no tolerance for a format's inputs",
+        "A kernel that reads stored blocks has an instance for every format, and each is tested against the tolerance "
+        "for the format's activation form.",
+        "tolerance:\n  - {activation: float, bound: 1e-5}",
+        "tolerance:\n  - {activation: float, bound: 1e-5}\n  - {activation: int8_256, bound: 4e-3}",
     ),
     Explanation(
         "N033",

@@ -15,9 +15,11 @@ from strata_gen.model.kernel import (
     Access,
     Kernel,
     Launch,
+    Measure,
     Owner,
     Parameter,
     ParameterType,
+    Part,
     Phase,
     Pruning,
     Refusal,
@@ -79,9 +81,13 @@ class PruneEdge(Edge):
 
 
 class VariantsEdge(Edge):
-    """Instances of a micro-kernel: all formats x tokens x levels of the target."""
+    """Instances of a micro-kernel: every combination of the parts that `by` lists."""
 
-    tokens: Annotated[Text, Key(description="Compile-time knob with the largest number of tokens.")]
+    by: Annotated[
+        list[Annotated[Part, _LAX]],
+        Key(min_length=1, description="What tells instances apart; a format brings its activation form."),
+    ]
+    tokens: Annotated[Text | None, Key(description="Compile-time knob with the largest number of tokens.")] = None
     prune: Annotated[list[PruneEdge], Key(default_factory=list, description="Variants that are left out.")]
 
 
@@ -89,7 +95,12 @@ class ToleranceEdge(Edge):
     """Largest error against the reference."""
 
     activation: Annotated[Activation, _LAX, Key(description="The activation form that it holds for.")]
-    bound: Annotated[float, Key(ge=0, lt=1, description="Share of the sum over blocks of sum |weight| * max |input|.")]
+    bound: Annotated[float, Key(ge=0, lt=1, description="Share of what 'of' says; 0: the same bits.")]
+    of: Annotated[
+        Measure,
+        _LAX,
+        Key(description="products: the sum over blocks of sum |weight| * max |input|; result: the result itself."),
+    ] = Measure.PRODUCTS
 
 
 class KernelEdge(Edge):
@@ -98,6 +109,9 @@ class KernelEdge(Edge):
     name: Annotated[Name, Key(description="Name of the kernel.")]
     help: Annotated[Words, Key(description="One sentence for the reference page.")]
     body: Annotated[Text, Key(pattern=r"^strata/[a-z0-9_/]+\.hpp$", description="Header with its hand-written body.")]
+    function: Annotated[
+        Text | None, Key(pattern=_NAME, description="Its C++ function, where that is not called as the kernel is.")
+    ] = None
     reference: Annotated[Words, Key(description="What tests compare it with.")]
     parameters: Annotated[list[ParameterEdge], Key(min_length=1, description="Pointer parameters, in order.")]
     phases: Annotated[list[PhaseEdge], Key(default_factory=list, description="Jobs of the pool, in order.")]
@@ -154,14 +168,51 @@ def _launch(edge: LaunchEdge) -> Launch:
     return Launch(edge.threads, tuple(Tiles(tiles.over, tiles.each) for tiles in edge.blocks))
 
 
+def _problem_of_part(edge: KernelEdge, variants: VariantsEdge, index: int) -> str:
+    part = variants.by[index]
+    if part in variants.by[:index]:
+        return f"'{part}' stands twice"
+    if part is Part.ACTIVATION and Part.FORMAT in variants.by:
+        return "'activation' beside 'format', which brings its own"
+    if part is Part.TOKENS and variants.tokens is None:
+        return "'tokens' without the name of a knob"
+    if part is Part.FORMAT and all(parameter.type is not ParameterType.BLOCKS for parameter in edge.parameters):
+        return "'format' without a parameter of type 'blocks'"
+    return ""
+
+
+def _check_parts(edge: KernelEdge, document: Document, sink: Sink) -> None:
+    variants = edge.variants
+    if variants is None:
+        return
+    at = ("variants", "by")
+    for index in range(len(variants.by)):
+        if problem := _problem_of_part(edge, variants, index):
+            sink.error("N026", f"{problem} in kernel '{edge.name}'", document.at(*at, index))
+    if Part.ISA not in variants.by:
+        message = f"'by' lacks 'isa', which every micro-kernel is compiled for, in kernel '{edge.name}'"
+        sink.error("N026", message, document.key_at(*at))
+    if variants.tokens is not None and Part.TOKENS not in variants.by:
+        message = f"a knob of tokens, which 'by' does not list, in kernel '{edge.name}'"
+        sink.error("N026", message, document.key_at("variants", "tokens"))
+    if edge.uses:
+        message = f"kernel '{edge.name}' is made of micro-kernels, so its variants are theirs"
+        sink.error("N027", message, document.key_at("variants"))
+
+
 def _variants(edge: VariantsEdge) -> Variants:
     prune = tuple(Pruning(item.activation, item.isa, item.covered_by, item.reason) for item in edge.prune)
-    return Variants(edge.tokens, prune)
+    return Variants(tuple(edge.by), edge.tokens, prune)
+
+
+def _function(edge: KernelEdge) -> str:
+    """Return what the body calls the kernel: a device kernel is a struct."""
+    return edge.name if edge.launch is None else "".join(word.capitalize() for word in edge.name.split("_"))
 
 
 def _convert(edge: KernelEdge, document: Document, sink: Sink) -> tuple[Kernel, ...]:
     before = len(sink.diagnostics)
-    for check in (_check_backends, _check_facts, _check_launch, _check_prune):
+    for check in (_check_backends, _check_facts, _check_launch, _check_parts, _check_prune):
         check(edge, document, sink)
     if len(sink.diagnostics) > before:
         return ()
@@ -170,13 +221,14 @@ def _convert(edge: KernelEdge, document: Document, sink: Sink) -> tuple[Kernel, 
             name=edge.name,
             help=edge.help,
             body=edge.body,
+            function=edge.function or _function(edge),
             reference=edge.reference,
             parameters=tuple(Parameter(p.name, p.type, p.shape, p.access, p.owner) for p in edge.parameters),
             phases=tuple(Phase(p.name, p.items, p.help) for p in edge.phases),
             launch=_launch(edge.launch) if edge.launch else None,
             uses=tuple(edge.uses),
             variants=_variants(edge.variants) if edge.variants else None,
-            tolerances=tuple(Tolerance(t.activation, t.bound) for t in edge.tolerance),
+            tolerances=tuple(Tolerance(t.activation, t.bound, t.of) for t in edge.tolerance),
             knobs=tuple(edge.knobs),
             facts=tuple(edge.facts),
             backends=tuple(edge.backends),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from strata_gen.diagnostics import Note, Sink, did_you_mean
-from strata_gen.model.kernel import Kernel
-from strata_gen.model.knob import Affects
+from strata_gen.model.kernel import Kernel, Part
+from strata_gen.model.knob import Affects, Knob, KnobType
 from strata_gen.model.specset import SpecSet
 
 
@@ -23,15 +23,30 @@ class _Checker:
         self.sink.error("N030", message, kernel.span, did_you_mean(name, names))
         return False
 
+    def check_tokens(self, kernel: Kernel, knob: Knob) -> None:
+        note = Note("the knob", knob.span)
+        if knob.affects is not Affects.COMPILE:
+            message = f"kernel '{kernel.name}' is built per value of '{knob.name}', which is no compile-time knob"
+            self.sink.error("N031", message, kernel.span, notes=(note,))
+        elif knob.type is not KnobType.INT:
+            message = f"kernel '{kernel.name}' is built for 1 to '{knob.name}' tokens, which is no whole number"
+            self.sink.error("N031", message, kernel.span, notes=(note,))
+
+    def check_formats(self, kernel: Kernel) -> None:
+        if Part.FORMAT not in kernel.parts:
+            return
+        for spec in self.specs.formats:
+            if kernel.tolerance(spec.activation) is None:
+                note = Note(f"format '{spec.name}' takes them", spec.span)
+                message = f"kernel '{kernel.name}' states no tolerance for {spec.activation} inputs"
+                self.sink.error("N032", message, kernel.span, notes=(note,))
+
     def check_variants(self, kernel: Kernel) -> None:
         variants = kernel.variants
         if variants is None:
             return
-        is_known = self.known(kernel, "knob", variants.tokens, self.knobs)
-        if is_known and self.knobs[variants.tokens].affects is not Affects.COMPILE:
-            note = Note("the knob", self.knobs[variants.tokens].span)
-            message = f"kernel '{kernel.name}' is built per value of '{variants.tokens}', which is no compile-time knob"
-            self.sink.error("N031", message, kernel.span, notes=(note,))
+        if variants.tokens is not None and self.known(kernel, "knob", variants.tokens, self.knobs):
+            self.check_tokens(kernel, self.knobs[variants.tokens])
         for pruning in variants.prune:
             for isa in (pruning.isa, pruning.covered_by):
                 self.known(kernel, "instruction set", isa, self.levels)
@@ -41,7 +56,7 @@ def check_kernels(specs: SpecSet, sink: Sink) -> None:
     """Report names that lead nowhere and repeated names."""
     checker = _Checker(specs, sink)
     seen: dict[str, Kernel] = {}
-    micro = [kernel.name for kernel in specs.kernels if kernel.variants is not None]
+    micro = [kernel.name for kernel in specs.kernels if kernel.is_micro]
     for kernel in sorted(specs.kernels, key=lambda kernel: kernel.span):
         if kernel.name in seen:
             first = Note("the first one", seen[kernel.name].span)
@@ -52,3 +67,4 @@ def check_kernels(specs: SpecSet, sink: Sink) -> None:
         for used in kernel.uses:
             checker.known(kernel, "micro-kernel", used, micro)
         checker.check_variants(kernel)
+        checker.check_formats(kernel)

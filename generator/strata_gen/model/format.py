@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -13,14 +14,21 @@ from strata_gen.model.integers import Integers
 class Activation(StrEnum):
     """The form in which the dot kernels of a format take their input."""
 
-    FLOAT = "float"  # float32 as it is
-    INT8 = "int8"  # blocks of 32 signed bytes with one float scale
-    INT8_256 = "int8_256"  # blocks of 256 signed bytes with one float scale, and their sums
+    FLOAT = "float"
+    INT8 = "int8"
+    INT8_256 = "int8_256"
 
     @property
     def block(self) -> int:
         """Values that share one scale."""
         return {Activation.FLOAT: 1, Activation.INT8: 32, Activation.INT8_256: 256}[self]
+
+
+ACTIVATION_HELP: Mapping[Activation, str] = {
+    Activation.FLOAT: "float32 as it is",
+    Activation.INT8: "blocks of 32 signed bytes with one float scale",
+    Activation.INT8_256: "blocks of 256 signed bytes with one float scale, and their sums",
+}
 
 
 class EncodeRule(StrEnum):

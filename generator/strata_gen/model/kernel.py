@@ -20,6 +20,16 @@ class ParameterType(StrEnum):
     U8 = "u8"
     U32 = "u32"
     STRUCT = "struct"  # a struct of its own, named by the body
+    BYTES = "bytes"
+
+
+class Part(StrEnum):
+    """What tells the instances of one kernel apart, in the order in which their names say it."""
+
+    FORMAT = "format"
+    ACTIVATION = "activation"
+    TOKENS = "tokens"
+    ISA = "isa"
 
 
 class Access(StrEnum):
@@ -64,6 +74,9 @@ class Tiles:
     over: str
     each: int
 
+    def __str__(self) -> str:
+        return self.over if self.each == 1 else f"{self.over} / {self.each}"
+
 
 @dataclass(frozen=True, slots=True)
 class Launch:
@@ -71,6 +84,10 @@ class Launch:
 
     threads: int | None
     tiles: tuple[Tiles, ...]
+
+    def __str__(self) -> str:
+        blocks = " x ".join(map(str, self.tiles)) or "one block"
+        return f"{blocks}, {'one wave' if self.threads is None else f'{self.threads} threads'} each"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +105,13 @@ class Pruning:
 
 @dataclass(frozen=True, slots=True)
 class Variants:
-    """Instances of a micro-kernel: all formats x 1..tokens x levels of the target.
+    """What there are instances of a micro-kernel for: every combination of the parts `by`.
 
-    `tokens` names a compile-time knob.
+    `tokens` names the compile-time knob with the largest number of tokens; None where `by` lacks them.
     """
 
-    tokens: str
+    by: tuple[Part, ...]
+    tokens: str | None
     prune: tuple[Pruning, ...]
 
     def serving_level(self, activation: Activation, level: CpuLevel, target: Target) -> str:
@@ -105,15 +123,28 @@ class Variants:
         return level.isa
 
 
+class Measure(StrEnum):
+    """What an error is a share of."""
+
+    PRODUCTS = "products"  # the sum over the blocks of the activation of (sum of |weight|) * (largest |input|)
+    RESULT = "result"  # the size of the result itself
+
+
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """Largest error, as a share of the sum over the blocks of `activation` of (sum of |weight|) * (largest |input|).
-
-    Blocks of 32 for float inputs.
-    """
+    """Largest error, as a share of `of`. Blocks are of 32 for float inputs."""
 
     activation: Activation
     bound: float
+    of: Measure
+
+    def __str__(self) -> str:
+        if self.bound == 0:
+            return "the same bits"
+        if self.of is Measure.RESULT:
+            return f"within {self.bound:g} of the result"
+        block = max(self.activation.block, Activation.INT8.block)
+        return f"within {self.bound:g} of the sum over {block}-wide blocks of sum |weight| times max |input|"
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,12 +159,14 @@ class Refusal:
 class Kernel:
     """One kernel. `uses` names the micro-kernels that it is made of, `knobs` and `facts` what its code depends on.
 
-    `launch` is there for a device kernel, `phases` for one of the pool.
+    `launch` is there for a device kernel, `phases` for one of the pool. `function` is what `body` calls it: a function, or
+    the struct of a device kernel.
     """
 
     name: str
     help: str
     body: str
+    function: str
     reference: str
     parameters: tuple[Parameter, ...]
     phases: tuple[Phase, ...]
@@ -151,6 +184,32 @@ class Kernel:
     def anchor(self) -> str:
         """Anchor in the reference page."""
         return self.name.replace("_", "-")
+
+    @property
+    def is_micro(self) -> bool:
+        """Whether it is compiled once per instruction set, as an entry of every level's table."""
+        return self.variants is not None
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """What names of its instances say, in order.
+
+        A kernel that is made of micro-kernels varies as they do, but takes any number of tokens.
+        """
+        if self.variants is not None:
+            chosen = set(self.variants.by)
+        elif self.uses:
+            blocks = any(parameter.type is ParameterType.BLOCKS for parameter in self.parameters)
+            chosen = {Part.ISA, *((Part.FORMAT,) if blocks else ())}
+        else:
+            chosen = set()
+        if Part.FORMAT in chosen:
+            chosen.add(Part.ACTIVATION)  # that of the format
+        return tuple(part for part in Part if part in chosen)
+
+    def tolerance(self, activation: Activation) -> Tolerance | None:
+        """What is allowed for inputs in this form."""
+        return next((tolerance for tolerance in self.tolerances if tolerance.activation is activation), None)
 
     def refusal(self, target: Target) -> str | None:
         """Say why this kernel is not built for `target`; None when it is."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from strata_gen.model.format import Activation
-from strata_gen.model.kernel import Kernel, Launch, Tiles, Tolerance
+from strata_gen.model.evidence import benchmark, parity_test
+from strata_gen.model.kernel import Kernel, Part
+from strata_gen.model.kernel_name import Grammar, KernelName, most_tokens
 from strata_gen.model.specset import SpecSet
 from strata_gen.model.target import Backend
 
@@ -34,13 +35,32 @@ class PhaseRow:
 
 
 @dataclass(frozen=True, slots=True)
+class InstanceRow:
+    """The instances of one format or activation: their name up to the number of tokens, and a cell per level."""
+
+    stem: str
+    tokens: str
+    cells: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class KernelPage:
-    """One kernel in the reference page; `support` has a word per backend, `facts` are lines."""
+    """One kernel in the reference page; `support` has a word per backend, `facts` are lines.
+
+    `names` is the form of its instances' names, `isas` the levels that tell them apart.
+    """
 
     name: str
     anchor: str
     help: str
     support: tuple[str, ...]
+    names: str
+    count: int
+    tolerance: str
+    parity: str
+    benchmark: str
+    isas: tuple[str, ...]
+    instances: tuple[InstanceRow, ...]
     parameters: tuple[ParameterRow, ...]
     phases: tuple[PhaseRow, ...]
     facts: tuple[str, ...]
@@ -63,67 +83,72 @@ def _code(words: Iterable[str]) -> str:
     return ", ".join(f"`{word}`" for word in words)
 
 
-def _block(tolerance: Tolerance) -> int:
-    return max(tolerance.activation.block, Activation.INT8.block)
-
-
-def _tiles(tiles: Tiles) -> str:
-    return f"`{tiles.over}`" if tiles.each == 1 else f"`{tiles.over}` / {tiles.each}"
-
-
-def _launch(launch: Launch) -> str:
-    blocks = " x ".join(map(_tiles, launch.tiles)) or "one block"
-    threads = "one wave" if launch.threads is None else f"{launch.threads} threads"
-    return f"Launch on a GPU: {blocks}, {threads} each"
-
-
 def _facts(kernel: Kernel) -> Iterator[str]:
-    yield f"Body: `{kernel.body}`"
+    yield f"Body: `{kernel.body}`, `{kernel.function}`"
     if kernel.launch:
-        yield _launch(kernel.launch)
+        yield f"Launch on a GPU: {kernel.launch}"
     if kernel.uses:
         yield f"Made of: {_code(kernel.uses)}"
     yield f"Compared with: {kernel.reference}"
     for tolerance in kernel.tolerances:
-        bound = (
-            "the same bits"
-            if tolerance.bound == 0
-            else f"within {tolerance.bound:g} of the sum over {_block(tolerance)}-wide blocks of sum |weight| times "
-            "max |input|"
+        yield f"Tolerance, {tolerance.activation} activations: {tolerance}"
+    for pruning in kernel.variants.prune if kernel.variants else ():
+        yield (
+            f"Not built: formats of {pruning.activation} activations for `{pruning.isa}` where "
+            f"`{pruning.covered_by}` is built: {pruning.reason}"
         )
-        yield f"Tolerance, {tolerance.activation} activations: {bound}"
-    if kernel.variants:
-        yield f"Variants: every format; 1 to `{kernel.variants.tokens}` tokens; every level"
-        for pruning in kernel.variants.prune:
-            yield (
-                f"Not built: formats of {pruning.activation} activations for `{pruning.isa}` where "
-                f"`{pruning.covered_by}` is built: {pruning.reason}"
-            )
     if kernel.knobs:
         yield f"Knobs: {_code(kernel.knobs)}"
     if kernel.facts:
         yield f"Target facts: {_code(kernel.facts)}"
 
 
+def _form(kernel: Kernel) -> str:
+    return ".".join((kernel.name, *(part.upper() for part in kernel.parts)))
+
+
+def _cell(kernel: Kernel, name: KernelName) -> str:
+    for pruning in kernel.variants.prune if kernel.variants else ():
+        if pruning.isa == name.isa and pruning.activation is name.activation:
+            return f"alone; else `{pruning.covered_by}`"
+    return "yes"
+
+
+def _instances(kernel: Kernel, grammar: Grammar) -> Iterator[InstanceRow]:
+    if Part.ISA not in kernel.parts:
+        return
+    most = most_tokens(kernel, grammar.values)
+    stems = dict.fromkeys(replace(name, tokens=0, isa="") for name in grammar.names(kernel))
+    for stem in stems:
+        cells = (_cell(kernel, replace(stem, isa=isa)) for isa in grammar.isas)
+        yield InstanceRow(str(stem), f"t1 to t{most}" if most else "any" if kernel.uses else "-", tuple(cells))
+
+
+def _page(kernel: Kernel, grammar: Grammar) -> KernelPage:
+    return KernelPage(
+        name=kernel.name,
+        anchor=kernel.anchor,
+        help=kernel.help,
+        support=_support(kernel),
+        names=_form(kernel),
+        count=sum(1 for _ in grammar.names(kernel)),
+        tolerance=", ".join(f"{each.activation} {each.bound:g}" for each in kernel.tolerances),
+        parity=parity_test(kernel.name),
+        benchmark=benchmark(kernel.name),
+        isas=grammar.isas if Part.ISA in kernel.parts else (),
+        instances=tuple(_instances(kernel, grammar)),
+        parameters=tuple(
+            ParameterRow(p.name, str(p.type), p.shape, str(p.access), str(p.owner)) for p in kernel.parameters
+        ),
+        phases=tuple(PhaseRow(p.name, p.items, p.help) for p in kernel.phases),
+        facts=tuple(_facts(kernel)),
+    )
+
+
 def page_view(specs: SpecSet) -> KernelsPage:
     """Return the view of the reference page."""
-    return KernelsPage(
-        tuple(str(backend) for backend in Backend),
-        tuple(
-            KernelPage(
-                name=kernel.name,
-                anchor=kernel.anchor,
-                help=kernel.help,
-                support=_support(kernel),
-                parameters=tuple(
-                    ParameterRow(p.name, str(p.type), p.shape, str(p.access), str(p.owner)) for p in kernel.parameters
-                ),
-                phases=tuple(PhaseRow(p.name, p.items, p.help) for p in kernel.phases),
-                facts=tuple(_facts(kernel)),
-            )
-            for kernel in specs.kernels
-        ),
-    )
+    grammar = Grammar(specs)
+    return KernelsPage(tuple(map(str, Backend)), tuple(_page(kernel, grammar) for kernel in specs.kernels))
 
 
 def page_sources(specs: SpecSet) -> tuple[str, ...]:

@@ -38,7 +38,7 @@ void silu_multiply(float* gate, const float* up, std::size_t count) {
 
 // Quantises `blocks` blocks of one vector from block `first` on into `row`, a `Row` of `columns` values.
 template <class Isa, class Row>
-void quantize(const float* x, std::size_t first, std::size_t blocks, std::size_t columns, std::byte* row) {
+void quantize_input(const float* x, std::size_t first, std::size_t blocks, std::size_t columns, std::byte* row) {
   for (std::size_t block = first; block < first + blocks; ++block) {
     Row::quantize_block(x + (block - first) * Row::kBlock, block, columns, row);
   }

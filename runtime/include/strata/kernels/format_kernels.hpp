@@ -5,6 +5,7 @@
 #include <cstddef>
 
 #include "strata/gen/knobs.hpp"
+#include "strata/kernels/named.hpp"
 
 namespace strata {
 
@@ -20,7 +21,7 @@ struct RowsDotArgs {
   float* const* out;          // one array of `rows` per token
 };
 
-using RowsDot = void (*)(const RowsDotArgs&);
+using RowsDot = Named<void(const RowsDotArgs&)>;
 
 // Kernels of one format: `rows_dot[n - 1]` takes n tokens.
 struct FormatKernels {

@@ -1,4 +1,5 @@
-// The kernels of one instruction set as a table of plain addresses: reading it runs none of them.
+// The kernels of one instruction set as a table of plain addresses: reading it runs none of them. Every kernel in it
+// has a spec of its name.
 #pragma once
 
 #include <cstddef>
@@ -11,15 +12,18 @@
 namespace strata {
 
 // Quantises blocks of one input vector from block `first` on.
-using Quantize = void (*)(const float* x, std::size_t first, std::size_t blocks, std::size_t columns, std::byte* row);
+using Quantize =
+    Named<void(const float* x, std::size_t first, std::size_t blocks, std::size_t columns, std::byte* row)>;
+
+using SiluMultiply = Named<void(float* gate, const float* up, std::size_t count)>;
 
 struct LevelKernels {
   const char* name;
   const char* isa;
   CpuFeatures needs;
-  void (*silu_multiply)(float* gate, const float* up, std::size_t count);
-  Quantize quantize_int8;
-  Quantize quantize_int8x256;
+  Quantize quantize_input_int8;
+  Quantize quantize_input_int8_256;
+  SiluMultiply silu_multiply;
   const FormatKernels* const* formats;  // indexed by formats::Info::id
 };
 

@@ -1,0 +1,181 @@
+"""How each kernel is timed: for every one, a call over more memory than the caches hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from pool import random_blocks
+
+from strata_gen.model.kernel_name import KernelName
+
+COLUMNS = 2048
+POOL_TOKENS, TOP_K = 1, 8
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Job:
+    """One call to be timed, and the bytes that it reads and writes."""
+
+    call: Callable[[], object]
+    bytes: int
+
+
+def address(array: Array) -> int:
+    """Return the address of an array's memory."""
+    return int(array.ctypes.data)
+
+
+class Bench:
+    """One package, with a pool per instruction set and number of threads."""
+
+    def __init__(self, package: Any, threads: int, total: int) -> None:
+        self.native, self.threads, self.total = package.native, threads, total
+        self.formats = {info.name: info for info in package.formats}
+        self.pools: dict[tuple[str | None, int], Any] = {}
+
+    def pool(self, isa: str = "", threads: int | None = None) -> Any:
+        """Return the pool of an instruction set; of the best one when it does not matter."""
+        key = (isa or None, self.threads if threads is None else threads)
+        if key not in self.pools:
+            self.pools[key] = self.native.make_pool([("pool.threads", str(key[1]))], isa=key[0])
+        return self.pools[key]
+
+    def floats(self, *shape: int) -> Array:
+        """Return normal numbers."""
+        return np.random.default_rng(0).standard_normal(shape, dtype=np.float32)
+
+    def weights(self, name: str, columns: int, rows: int = 0) -> tuple[int, Array]:
+        """Return a number of rows, at least 32, and their blocks; as many as `total` holds unless `rows` are given."""
+        info = self.formats[name]
+        rows = rows or max(32, self.total // info.row_bytes(columns))
+        return rows, random_blocks(info, rows * info.row_bytes(columns) // info.block_bytes, seed=0)
+
+    def read(self, threads: int) -> Job:
+        """Return a read of `total` bytes by `threads` threads, which a bandwidth is measured with."""
+        buffer, pool = np.ones(max(self.total, 1 << 20), np.uint8), self.pool("", threads)
+        return Job(lambda: self.native.checksum(pool, address(buffer), buffer.nbytes), buffer.nbytes)
+
+
+def rows_dot(bench: Bench, name: KernelName) -> Job:
+    """All rows of a large matrix in one call."""
+    rows, weights = bench.weights(name.format, COLUMNS)
+    x, out = bench.floats(name.tokens, COLUMNS), np.empty((name.tokens, rows), np.float32)
+    prepared = x.view(np.uint8)
+    if name.activation != "float":
+        quantize = f"quantize_input.{name.activation}.{name.isa}"
+        prepared = np.empty((name.tokens, bench.native.quantize_input(quantize, COLUMNS, address(x), 0)), np.uint8)
+        for given, row in zip(x, prepared, strict=True):
+            bench.native.quantize_input(quantize, COLUMNS, address(given), address(row))
+    arguments = (str(name), rows, COLUMNS, address(weights), address(prepared), address(out))
+    keep = (weights, prepared, out)
+    return Job(lambda: (keep, bench.native.rows_dot(*arguments)), weights.nbytes + prepared.nbytes + out.nbytes)
+
+
+def quantize_input(bench: Bench, name: KernelName) -> Job:
+    """One very long input."""
+    columns = max(1, bench.total // 4 // COLUMNS) * COLUMNS
+    x = bench.floats(columns)
+    out = np.empty(bench.native.quantize_input(str(name), columns, address(x), 0), np.uint8)
+    arguments = (str(name), columns, address(x), address(out))
+    keep = (x, out)
+    return Job(lambda: (keep, bench.native.quantize_input(*arguments)), x.nbytes + out.nbytes)
+
+
+def silu_multiply(bench: Bench, name: KernelName) -> Job:
+    """Two very long vectors, of which one is read and written."""
+    gate, up = bench.floats(bench.total // 8), bench.floats(bench.total // 8)
+    arguments = (str(name), len(gate), address(gate), address(up))
+    keep = (gate, up)
+    return Job(lambda: (keep, bench.native.silu_multiply(*arguments)), 2 * gate.nbytes + up.nbytes)
+
+
+def linear(bench: Bench, name: KernelName) -> Job:
+    """A large matrix and one token."""
+    rows, weights = bench.weights(name.format, COLUMNS)
+    x, out = bench.floats(POOL_TOKENS, COLUMNS), np.empty((POOL_TOKENS, rows), np.float32)
+    matrix = bench.native.make_matrix(name.format, rows, COLUMNS, address(weights), weights.nbytes, weights)
+    arguments = (bench.pool(name.isa), matrix, POOL_TOKENS, address(x), address(out))
+    keep = (x, out)
+    return Job(lambda: (keep, bench.native.linear(*arguments)), weights.nbytes + x.nbytes + out.nbytes)
+
+
+def moe_experts(bench: Bench, name: KernelName) -> Job:
+    """One token and its experts, which together take all the bytes; `bench/pool.py` looks closer."""
+    hidden = COLUMNS
+    info = bench.formats[name.format]
+    width = max(1, bench.total // TOP_K // 3 // info.row_bytes(hidden) // 256) * 256
+    parts = [bench.weights(name.format, *shape)[1] for shape in ((hidden, width), (hidden, width), (width, hidden))]
+    weights = [[part.copy() for part in parts] for _ in range(TOP_K)]
+    layer = bench.native.make_experts(
+        hidden, width, *((name.format, [address(expert[part]) for expert in weights], []) for part in range(3)), weights
+    )
+    x, out = bench.floats(POOL_TOKENS, hidden), np.empty((POOL_TOKENS * TOP_K, hidden), np.float32)
+    ids = np.arange(TOP_K, dtype=np.int32)
+    arguments = (bench.pool(name.isa), layer, POOL_TOKENS, TOP_K, address(x), address(ids), address(out))
+    keep = (x, ids, out)
+    read = TOP_K * sum(part.nbytes for part in parts)
+    return Job(lambda: (keep, bench.native.experts(*arguments)), read + x.nbytes + out.nbytes)
+
+
+def combine(bench: Bench, _name: KernelName) -> Job:
+    """The rows of many tokens."""
+    tokens = max(1, bench.total // (TOP_K * COLUMNS * 4))
+    rows, weights, out = (
+        bench.floats(tokens * TOP_K, COLUMNS),
+        bench.floats(tokens, TOP_K),
+        bench.floats(tokens, COLUMNS),
+    )
+    arguments = (tokens, TOP_K, COLUMNS, address(rows), address(weights), address(out))
+    keep = (rows, weights, out)
+    return Job(lambda: (keep, bench.native.combine(*arguments)), rows.nbytes + weights.nbytes + 2 * out.nbytes)
+
+
+def checksum(bench: Bench, _name: KernelName) -> Job:
+    """One buffer."""
+    return bench.read(bench.threads)
+
+
+def router_topk(bench: Bench, _name: KernelName) -> Job:
+    """The logits of many tokens."""
+    experts = 128
+    tokens = max(1, bench.total // (4 * experts))
+    logits, bias = bench.floats(tokens, experts), bench.floats(experts)
+    ids, weights = np.empty((tokens, TOP_K), np.int32), np.empty((tokens, TOP_K), np.float32)
+    where = (address(logits), address(bias), True, True, 1.0, address(ids), address(weights))
+    keep = (logits, bias, ids, weights)
+    size = sum(array.nbytes for array in keep)
+    return Job(lambda: (keep, bench.native.device.router_topk(tokens, experts, TOP_K, *where)), size)
+
+
+def ecap_redirect(bench: Bench, _name: KernelName) -> Job:
+    """A window as a whole, which is small: its time is what counts."""
+    tokens = 8
+    ids = np.arange(tokens * TOP_K, dtype=np.int32).reshape(tokens, TOP_K)
+    weights = np.abs(bench.floats(tokens, TOP_K))
+    arguments = (tokens, TOP_K, 3 * TOP_K, address(ids), address(weights))
+    keep = (ids, weights)
+    return Job(lambda: (keep, bench.native.device.ecap_redirect(*arguments)), 2 * (ids.nbytes + weights.nbytes))
+
+
+JOBS: Mapping[str, Callable[[Bench, KernelName], Job]] = {
+    job.__name__: job
+    for job in (
+        checksum,
+        combine,
+        ecap_redirect,
+        linear,
+        moe_experts,
+        quantize_input,
+        rows_dot,
+        router_topk,
+        silu_multiply,
+    )
+}
+"""How each kernel is timed, by its name."""
+
+POOL_KERNELS = frozenset({"checksum", "linear", "moe_experts"})
+"""Kernels that use all threads of the pool."""

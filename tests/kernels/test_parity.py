@@ -1,0 +1,143 @@
+"""Every kernel instance of the library against its reference, within the tolerance that its spec states.
+
+The test of a kernel is `test_KERNEL`, with the canonical name of each instance as its parameter.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from strata_gen.model.format import Activation
+from strata_gen.model.kernel_name import KernelName
+from strata_gen.model.specset import SpecSet
+from support import references
+from support.blocks import block_of
+from support.called_kernels import CalledKernels
+from support.kernel_instances import built_names
+from support.kernels import Floats, Stored, bits, error_scale, product, silu
+
+pytestmark = pytest.mark.native
+
+
+def instances_of(kernel: str) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("name", built_names(kernel), ids=str)
+
+
+def bound(specs: SpecSet, name: KernelName) -> float:
+    (kernel,) = (kernel for kernel in specs.kernels if kernel.name == name.kernel)
+    tolerance = kernel.tolerance(name.activation or Activation.FLOAT)
+    assert tolerance is not None
+    return tolerance.bound
+
+
+def random(seed: int, *shape: int) -> Floats:
+    return np.random.default_rng(seed).standard_normal(shape, dtype=np.float32)
+
+
+def widths(name: str) -> tuple[int, ...]:
+    return {1: (1, 17, 100, 256), 32: (32, 96, 704), 256: (256, 768)}[block_of(name)]
+
+
+@instances_of("rows_dot")
+def test_rows_dot(kernels: CalledKernels, specs: SpecSet, name: KernelName) -> None:
+    for columns in widths(name.format):
+        for rows in (1, 37):  # whole tiles and what is left of one
+            weights, x = kernels.random(name.format, rows, columns), random(columns, name.tokens, columns)
+            error = np.abs(kernels.rows_dot(name, weights, x) - references.rows_dot(weights, x))
+            assert (error <= bound(specs, name) * error_scale(weights, x)).all(), (rows, columns)
+
+
+@instances_of("linear")
+def test_linear(kernels: CalledKernels, specs: SpecSet, name: KernelName) -> None:
+    for columns in widths(name.format):
+        weights, x = kernels.random(name.format, 70, columns), random(columns, 21, columns)
+        error = np.abs(kernels.linear(weights, x) - references.linear(weights, x))
+        assert (error <= bound(specs, name) * error_scale(weights, x)).all(), columns
+
+
+def unit_weights(kernels: CalledKernels, name: str, rows: int, columns: int, seed: int) -> Stored:
+    """Weights whose products with inputs near 1 are near 1."""
+    size = 0.01 / float(np.linalg.norm(kernels.random(name, 1, columns).decoded))
+    return kernels.random(name, rows, columns, seed, size)
+
+
+@instances_of("moe_experts")
+def test_moe_experts(kernels: CalledKernels, specs: SpecSet, name: KernelName) -> None:
+    hidden, width = {1: (33, 70), 32: (96, 64), 256: (256, 512)}[block_of(name.format)]
+    shapes = ((width, hidden), (width, hidden), (hidden, width))
+    layer = [
+        tuple(unit_weights(kernels, name.format, *shape, seed=3 * expert + part) for part, shape in enumerate(shapes))
+        for expert in range(4)
+    ]
+    x, ids = random(1, 9, hidden), np.random.default_rng(2).integers(0, 4, (9, 3), np.int32)
+    error = np.abs(kernels.experts(layer, x, ids) - references.moe_experts(layer, x, ids))
+    for entry, expert in enumerate(ids.ravel()):
+        gate, up, down = layer[expert]
+        given = x[entry // 3][None]
+        middle = silu(product(gate, given)) * product(up, given)
+        scale = error_scale(down, middle.astype(np.float32))[0]
+        assert (error[entry] <= bound(specs, name) * scale).all(), entry
+
+
+@instances_of("quantize_input")
+def test_quantize_input(kernels: CalledKernels, name: KernelName) -> None:
+    x = random(3, 16 * 256).reshape(16, 256) * np.float32(10.0) ** np.arange(-8, 8, dtype=np.float32)[:, None]
+    x[0], x[1], x[2] = 0, 1e-38, np.arange(256) - 127.5  # halves are rounded to even
+    x[3, 40], x[4, 40], x[5, :5] = np.inf, np.nan, 3e38
+    expected = references.quantize_input(str(name.activation), x.ravel())
+    prepared, at = kernels.quantize_input(str(name), x.ravel()), 0
+    for part, dtype, columns in references.INPUT_PARTS[str(name.activation)]:
+        size = x.size // columns * np.dtype(dtype).itemsize
+        found = prepared[at : at + size].view(dtype)
+        assert np.array_equal(found, expected[part], equal_nan=found.dtype.kind == "f"), part
+        at += size
+
+
+@instances_of("silu_multiply")
+def test_silu_multiply(kernels: CalledKernels, specs: SpecSet, name: KernelName) -> None:
+    gate = np.concatenate([np.linspace(-80, 80, 1001, dtype=np.float32), random(4, 1002) * 3, [np.float32(0)]])
+    up = random(5, len(gate))
+    expected = references.silu_multiply(gate, up)
+    error = np.abs(kernels.silu_multiply(str(name), gate, up) - expected)
+    assert (error <= bound(specs, name) * np.abs(expected)).all()
+
+
+@instances_of("combine")
+def test_combine(kernels: CalledKernels, specs: SpecSet, name: KernelName) -> None:
+    rows, weights, out = random(6, 7 * 4, 70), random(7, 7, 4), random(8, 7, 70)
+    assert bound(specs, name) == 0
+    assert np.array_equal(bits(kernels.combine(rows, weights, out)), bits(references.combine(rows, weights, out)))
+
+
+@instances_of("checksum")
+def test_checksum(kernels: CalledKernels, specs: SpecSet, name: KernelName) -> None:
+    assert bound(specs, name) == 0
+    for size in (0, 7, 8, 100_003, 1 << 20):
+        data = np.random.default_rng(size).integers(0, 256, size, np.uint8)
+        assert kernels.checksum(data) == references.checksum(data)
+
+
+@instances_of("router_topk")
+def test_router_topk(kernels: CalledKernels, specs: SpecSet, name: KernelName) -> None:
+    assert bound(specs, name) == 0
+    for experts, top_k in ((1, 1), (48, 8), (130, 10)):
+        logits, bias = random(experts, 9, experts) * 3, random(9, experts) / 10
+        ids, weights = kernels.router_topk(logits, bias, top_k)
+        expected_ids, expected = references.router_topk(logits, bias, top_k)
+        assert np.array_equal(ids, expected_ids), experts
+        assert np.array_equal(bits(weights), bits(expected)), experts
+
+
+@instances_of("ecap_redirect")
+def test_ecap_redirect(kernels: CalledKernels, specs: SpecSet, name: KernelName) -> None:
+    assert bound(specs, name) == 0
+    generator = np.random.default_rng(0)
+    for tokens in (1, 2, 8):
+        ids = np.stack([generator.permutation(40)[:8] for _ in range(tokens)]).astype(np.int32)
+        weights = generator.random((tokens, 8), dtype=np.float32)
+        for cap in (1, 8, 13, 64):
+            new_ids, new_weights = kernels.ecap_redirect(ids, weights, cap)
+            expected_ids, expected = references.ecap_redirect(ids, weights, cap)
+            assert np.array_equal(new_ids, expected_ids), (tokens, cap)
+            assert np.array_equal(bits(new_weights), bits(expected)), (tokens, cap)

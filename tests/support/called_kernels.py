@@ -1,0 +1,88 @@
+"""Kernels whose calls are remembered by canonical name, so that a test can show which instances it ran."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strata_gen.model.kernel_name import KernelName
+from support.kernels import Array, Floats, Kernels, Stored, address
+
+
+class CalledKernels(Kernels):
+    """Every operation by name; `called` holds the names of the instances that the native module was told to run."""
+
+    called: set[str]
+
+    def _note(self, name: str) -> None:
+        self.called = {*getattr(self, "called", ()), name}
+
+    def _pool_kernel(self, kernel: str, weights: Stored) -> str:
+        return f"{kernel}.{weights.format.name}.{weights.format.activation}.{self.pool.isa}"
+
+    def linear(self, stored: Stored, x: Floats, scale: float = 1.0) -> Floats:
+        self._note(self._pool_kernel("linear", stored))
+        return super().linear(stored, x, scale)
+
+    def experts(
+        self,
+        layer: Sequence[tuple[Stored, Stored, Stored]],
+        x: Floats,
+        ids: NDArray[np.int32],
+        scales: Sequence[Sequence[float]] = ((), (), ()),
+    ) -> Floats:
+        self._note(self._pool_kernel("moe_experts", layer[0][0]))
+        return super().experts(layer, x, ids, scales)
+
+    def combine(self, rows: Floats, weights: Floats, out: Floats) -> Floats:
+        self._note("combine")
+        return super().combine(rows, weights, out)
+
+    def checksum(self, data: Array) -> int:
+        self._note("checksum")
+        return int(self.native.checksum(self.pool, address(data), data.nbytes))
+
+    def quantize_input(self, name: str, x: Floats) -> Array:
+        """One vector [columns] as the bytes of a prepared input."""
+        self._note(name)
+        prepared = np.full(self.native.quantize_input(name, len(x), address(x), 0), 0xA5, np.uint8)
+        self.native.quantize_input(name, len(x), address(x), address(prepared))
+        return prepared
+
+    def silu_multiply(self, name: str, gate: Floats, up: Floats) -> Floats:
+        self._note(name)
+        out = gate.copy()
+        self.native.silu_multiply(name, len(out), address(out), address(up))
+        return out
+
+    def rows_dot(self, name: KernelName, weights: Stored, x: Floats) -> Floats:
+        """Products [tokens, rows]; the inputs are prepared by the kernel of the same instruction set."""
+        self._note(str(name))
+        prepared = x.view(np.uint8)
+        if name.activation != "float":
+            quantize = f"quantize_input.{name.activation}.{name.isa}"
+            prepared = np.stack([self.quantize_input(quantize, np.ascontiguousarray(row)) for row in x])
+        out = np.full((len(x), weights.rows), np.nan, np.float32)
+        self.native.rows_dot(
+            str(name), weights.rows, weights.columns, address(weights.blocks), address(prepared), address(out)
+        )
+        return out
+
+    def router_topk(self, logits: Floats, bias: Floats, top_k: int) -> tuple[Array, Floats]:
+        """Ids and weights [tokens, top_k] of sigmoid scores, normalised."""
+        self._note("router_topk")
+        tokens, experts = logits.shape
+        ids, weights = np.full((tokens, top_k), -2, np.int32), np.full((tokens, top_k), np.nan, np.float32)
+        self.native.device.router_topk(
+            tokens, experts, top_k, address(logits), address(bias), True, True, 1.0, address(ids), address(weights)
+        )
+        return ids, weights
+
+    def ecap_redirect(self, ids: Array, weights: Floats, cap: int) -> tuple[Array, Floats]:
+        """Ids and weights [tokens, top_k] after the cap."""
+        self._note("ecap_redirect")
+        new_ids, new_weights = ids.copy(), weights.copy()
+        self.native.device.ecap_redirect(*ids.shape, cap, address(new_ids), address(new_weights))
+        return new_ids, new_weights

@@ -1,0 +1,84 @@
+"""What kernels are compared with: one function per kernel, named as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from support import device_reference
+from support.device_reference import Ids
+from support.kernels import Array, Floats, Stored, expert_row, product, silu
+
+Doubles = NDArray[np.float64]
+
+INPUT_PARTS = {
+    "int8": (("values", "i1", 1), ("correction", "<i4", 4), ("scales", "<f4", 32)),
+    "int8_256": (("values", "i1", 1), ("sums", "<i2", 16), ("totals", "<f4", 32), ("scales", "<f4", 256)),
+}
+"""The arrays of a prepared input in memory order: name, type, and how many columns share one of its numbers."""
+
+
+def rows_dot(weights: Stored, x: Floats) -> Doubles:
+    """float64 [tokens, rows]: products of the decoded weights and the inputs [tokens, columns]."""
+    return product(weights, x)
+
+
+def linear(weights: Stored, x: Floats) -> Doubles:
+    """float64 [tokens, rows]: products of the decoded weights and the inputs [tokens, columns]."""
+    return product(weights, x)
+
+
+def moe_experts(layer: Sequence[tuple[Stored, Stored, Stored]], x: Floats, ids: NDArray[np.int32]) -> Doubles:
+    """float64 [tokens * top_k, hidden]: down(silu(gate(x)) * up(x)) of every entry's expert."""
+    return np.array([expert_row(layer[expert], given) for given, row in zip(x, ids, strict=True) for expert in row])
+
+
+def combine(rows: Floats, weights: Floats, out: Floats) -> Floats:
+    """float32 [tokens, hidden]: `out` plus each token's weighted rows [tokens * top_k, hidden], picks ascending."""
+    result = out.copy()
+    tokens, top_k = weights.shape
+    for pick in range(top_k):
+        result += weights[:, pick, None] * rows.reshape(tokens, top_k, -1)[:, pick]
+    return result
+
+
+def quantize_input(activation: str, x: Floats) -> dict[str, Array]:
+    """The arrays of `INPUT_PARTS` for one vector [columns], in float32 and integers."""
+    block = 32 if activation == "int8" else 256
+    blocks = x.reshape(-1, block)
+    largest = np.abs(blocks).max(axis=1)  # NaN wherever there is one
+    usable = (largest >= np.float32(2.0**-100)) & np.isfinite(largest)
+    step = np.where(usable, largest / np.float32(127), np.float32(1))
+    with np.errstate(invalid="ignore"):
+        values = np.where(usable[:, None], np.rint(blocks / step[:, None]), 0).astype(np.int32)
+    scales = np.where(usable, step, np.where(np.isfinite(largest), 0, np.nan)).astype(np.float32)
+    if activation == "int8":
+        correction = -128 * values.reshape(-1, 4).sum(axis=1)
+        return {"values": values.ravel(), "correction": correction, "scales": scales}
+    halves = values.reshape(-1, 8, 2, 16).sum(axis=3)
+    with np.errstate(over="ignore"):
+        totals = scales[:, None] * halves.sum(axis=2).astype(np.float32)
+    sums = halves.transpose(0, 2, 1)  # the even sixteenths of a block before the odd ones
+    return {"values": values.ravel(), "sums": sums.ravel(), "totals": totals.ravel(), "scales": scales}
+
+
+def silu_multiply(gate: Floats, up: Floats) -> Doubles:
+    """float64 [count]: silu(gate) * up."""
+    return silu(gate.astype(np.float64)) * up
+
+
+def checksum(data: NDArray[np.uint8]) -> int:
+    """Exclusive or of all whole 64-bit words."""
+    return int(np.bitwise_xor.reduce(data[: data.nbytes // 8 * 8].view(np.uint64), initial=0))
+
+
+def router_topk(logits: Floats, bias: Floats, top_k: int) -> tuple[Ids, Floats]:
+    """Ids and weights [tokens, top_k] of sigmoid scores, normalised."""
+    return device_reference.router_topk(logits, bias, top_k, sigmoid=True, normalised=True, scale=1.0)
+
+
+def ecap_redirect(ids: Ids, weights: Floats, cap: int) -> tuple[Ids, Floats]:
+    """Ids and weights [tokens, top_k] after the cap."""
+    return device_reference.ecap_redirect(ids, weights, cap)
