@@ -18,7 +18,6 @@ import statistics
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from fnmatch import fnmatchcase
 from typing import Any
 
 from common import surroundings, table
@@ -47,14 +46,13 @@ class Result:
 
 def selected(package: Any, pattern: str) -> Iterator[KernelName]:
     """Yield the instances of the package that a name, its begin or a pattern with `*` stands for."""
-    held = {name for names in package.native.kernel_names().values() for name in names}
+    levels = package.native.kernel_names()
+    held = {name for names in levels.values() for name in names}
     grammar = Grammar(load_specs((specs_root(),)))
-    micro = {kernel.name for kernel in grammar.specs.kernels if kernel.is_micro}
-    for name in grammar.all_names():
-        text = str(name)
-        is_held = text in held if name.kernel in micro else not name.isa or name.isa in package.native.kernel_names()
-        matches = text == pattern or fnmatchcase(text, pattern if "*" in pattern else f"{pattern}.*")
-        if is_held and name.kernel in JOBS and matches:
+    for name in grammar.matching(pattern):
+        is_micro = grammar.kernels[name.kernel].is_micro
+        is_held = str(name) in held if is_micro else not name.isa or name.isa in levels
+        if is_held and name.kernel in JOBS:
             yield name
 
 

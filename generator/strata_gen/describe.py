@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
 
 from strata_gen.describe_facts import (
     Fact,
@@ -71,7 +70,7 @@ class Describer:
         reading = self.grammar.read(text)
         if not reading.problems:
             if reading.missing:
-                return self._matching(f"{text}.*")
+                return self._matching(text)
             return Description(text, self._status(reading.name), tuple(self._instance(reading.name)))
         if (other := self._other(text)) is not None:
             return Description(text, *other)
@@ -82,7 +81,7 @@ class Describer:
         raise GeneratorError(f"nothing is named '{text}'", mend=hint or "strata-gen describe lists every instance")
 
     def _matching(self, pattern: str) -> tuple[Listed, ...]:
-        found = [name for name in self.grammar.all_names() if fnmatchcase(str(name), pattern)]
+        found = list(self.grammar.matching(pattern))
         if not found:
             raise GeneratorError(f"no kernel instance matches '{pattern}'", mend="strata-gen describe lists them")
         return tuple(Listed(str(name), self._status(name)) for name in found)

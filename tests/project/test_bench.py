@@ -9,12 +9,15 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from gguf import GGMLQuantizationType, GGUFReader, dequantize
 
+from strata_gen.paths import specs_root
 from strata_gen.specs import load_specs
+from strata_runtime.provider import find_provider
 from support.checkpoints import make_qwen_config, make_tensors
 from support.gguf_models import named, write_model
 
@@ -82,6 +85,37 @@ def test_differences_of_logits(root: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert found["all"][2] == pytest.approx(0.5)
     assert found["top10_over_bound"] == pytest.approx(1 / 3)
     assert found["same_experts"] == pytest.approx(2 / 3)
+
+
+@pytest.mark.native
+def test_every_kernel_of_a_package_is_timed_by_its_name(root: Path, kernels: Path) -> None:
+    words = ["--threads", "1", "--mebibytes", "0.25", "--rounds", "1"]
+    result = run(root, "kernels.py", *words, STRATA_PROVIDER_PATH=str(kernels))
+    native: Any = find_provider({"STRATA_PROVIDER_PATH": str(kernels)}).native
+    timed = {row["name"] for row in result["results"]}
+    (held,) = native.kernel_names().values()
+    assert set(held) < timed
+    assert {name.partition(".")[0] for name in timed} == {kernel.name for kernel in load_specs((specs_root(),)).kernels}
+    assert result["not_runnable_here"] == []
+    assert all(row["bytes"] > 0 and row["microseconds"] > 0 and row["share"] > 0 for row in result["results"])
+
+
+@pytest.mark.native
+def test_a_name_its_begin_or_a_pattern_selects_kernels(
+    root: Path, kernels: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(root / "bench"))
+    package = find_provider({"STRATA_PROVIDER_PATH": str(kernels)})
+    isa = package.native.ISA
+
+    def selected(pattern: str) -> list[str]:
+        return [str(name) for name in importlib.import_module("kernels").selected(package, pattern)]
+
+    assert selected("combine") == ["combine"]
+    assert selected("rows_dot.q8_0.int8.t3") == selected(f"rows_dot.q8_0.int8.t3.{isa}")
+    assert selected("rows_dot.q8_0.int8.t3") == [f"rows_dot.q8_0.int8.t3.{isa}"]
+    assert selected("quantize*int8.*") == [f"quantize_input.int8.{isa}"]
+    assert selected("rows_dot.q8_0.int8.t3.sse9") == selected("rows") == []
 
 
 @pytest.mark.native

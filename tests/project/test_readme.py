@@ -26,7 +26,7 @@ SCRIPTS = Path(sys.executable).parent
 COMMANDS = [(page, command) for page in PAGES for command in commands(page)]
 IDS = [f"{page.relative_to(ROOT)}: {command}" for page, command in COMMANDS]
 
-READ_ONLY = {("strata-gen", name) for name in ("check", "explain", "knobs", "plan", "targets")}
+READ_ONLY = {("strata-gen", name) for name in ("check", "describe", "explain", "knobs", "plan", "targets")}
 WRITING = {("strata-gen", "emit"), ("strata-gen", "new")}
 
 

@@ -159,8 +159,8 @@ class Refusal:
 class Kernel:
     """One kernel. `uses` names the micro-kernels that it is made of, `knobs` and `facts` what its code depends on.
 
-    `launch` is there for a device kernel, `phases` for one of the pool. `function` is what `body` calls it: a function, or
-    the struct of a device kernel.
+    `launch` is there for a device kernel, `phases` for one of the pool. `function` is what `body` calls it: a
+    function, or the struct of a device kernel.
     """
 
     name: str

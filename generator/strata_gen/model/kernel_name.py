@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 
 from strata_gen.diagnostics import did_you_mean
 from strata_gen.errors import GeneratorError
@@ -121,6 +122,11 @@ class Grammar:
         """Yield every instance of every kernel."""
         for kernel in self.specs.kernels:
             yield from self.names(kernel)
+
+    def matching(self, text: str) -> Iterator[KernelName]:
+        """Yield the instances that a name, the begin of one, or a pattern with `*` stands for."""
+        pattern = text if "*" in text else f"{text}.*"
+        yield from (name for name in self.all_names() if str(name) == text or fnmatchcase(str(name), pattern))
 
     def parse(self, text: str) -> KernelName:
         """Read a whole name. Raises `GeneratorError` with every wrong part, and the nearest right word for each."""
