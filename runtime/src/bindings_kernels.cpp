@@ -6,6 +6,7 @@
 #include "bindings.hpp"
 #include "inputs.hpp"
 #include "named_kernels.hpp"
+#include "strata/weights.hpp"
 
 namespace py = pybind11;
 
