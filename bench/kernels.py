@@ -12,7 +12,6 @@ is timed beside a read of as many bytes, so that what else the machine does touc
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
 import time
@@ -20,12 +19,13 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from common import surroundings, table
+from common import report
 from kernel_jobs import JOBS, POOL_KERNELS, Bench, Job
 
 from strata_gen.model.kernel_name import Grammar, KernelName
 from strata_gen.paths import specs_root
 from strata_gen.specs import load_specs
+from strata_runtime.bench.columns import table
 from strata_runtime.provider import find_provider
 
 
@@ -76,6 +76,12 @@ def measure(bench: Bench, name: KernelName, rounds: int) -> Result:
     return Result(str(name), job.bytes / own * 1e6, job.bytes, own / 1e9, reading / 1e9, share)
 
 
+def cells(row: Result) -> tuple[str, ...]:
+    """Return a line of the table."""
+    rates = (row.gigabytes_per_second, row.read_gigabytes_per_second)
+    return (row.name, f"{row.microseconds:.0f}", *(f"{rate:.1f}" for rate in rates), f"{row.share:.0%}")
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -97,16 +103,10 @@ def main() -> None:
     runnable = [name for name in names if not name.isa or name.isa in package.native.ISAS]
     left_out = [str(name) for name in names if name not in runnable]
     results = [measure(bench, name, arguments.rounds) for name in runnable]
-    if arguments.json:
-        head = {"surroundings": surroundings(), "not_runnable_here": left_out}
-        print(json.dumps({**head, "results": [asdict(result) for result in results]}, indent=2))
-        return
-    numbers = ((row.microseconds, row.gigabytes_per_second, row.read_gigabytes_per_second) for row in results)
-    cells = [(f"{us:.0f}", f"{own:.1f}", f"{read:.1f}") for us, own, read in numbers]
-    rows = [(row.name, *own, f"{row.share:.0%}") for row, own in zip(results, cells, strict=True)]
-    print(*table([("kernel", "us", "GB/s", "read GB/s", "of read"), *rows]), sep="\n")
-    if left_out:
-        print(f"not runnable on this CPU: {len(left_out)} instances")
+    rows = [("kernel", "us", "GB/s", "read GB/s", "of read"), *map(cells, results)]
+    note = [f"not runnable on this CPU: {len(left_out)} instances"] if left_out else []
+    result = {"results": [asdict(result) for result in results], "not_runnable_here": left_out}
+    report(result, ["", *table(rows), *note], as_json=arguments.json)
 
 
 if __name__ == "__main__":
