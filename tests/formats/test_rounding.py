@@ -15,7 +15,7 @@ TOKENS = (*range(1, 9), 11)
 
 
 def widths(name: str) -> list[int]:
-    return {1: [1, 17, 256, 2880], 32: [32, 96, 2880], 256: [256, 768, 2816]}[block_of(name)]
+    return {1: [1, 23, 256, 2880], 32: [32, 96, 2880], 256: [256, 768, 2816]}[block_of(name)]
 
 
 def inputs(tokens: int, columns: int) -> Floats:
