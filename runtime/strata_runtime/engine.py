@@ -208,11 +208,14 @@ class Engine:
             at += len(rows)
         return result
 
-    def logprob_rows(self, ids: Sequence[int]) -> Iterator[Row]:
-        """Yield log-probabilities of the next token after each of `ids`, float32 [n, vocab], chunk by chunk."""
+    def logprob_rows(self, ids: Sequence[int], window: int | None = None) -> Iterator[Row]:
+        """Yield log-probabilities of the next token after each of `ids`, float32 [n, vocab], pass by pass.
+
+        `window`: tokens of a pass, cut at its multiples; those of a prompt's passes unless given.
+        """
         checked = self._checked(ids)
         self._check_fits(checked)
-        for rows in self._reader.rows(object(), checked):
+        for rows in self._reader.rows(object(), checked, window):
             yield log_softmax(rows)
 
     def _checked(self, ids: Sequence[Any]) -> list[int]:

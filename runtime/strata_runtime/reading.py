@@ -71,10 +71,14 @@ class Reader:
                 raise
         return self.window(owner, at, ids[:1], wants_states)
 
-    def rows(self, owner: object, ids: Sequence[int]) -> Iterator[Row]:
-        """Read a whole text; yield the logits of every token, float32 [n, vocab], pass by pass."""
-        for start in range(0, len(ids), self._chunk):
-            yield self._forward(owner, start, ids[start : start + self._chunk], "all", None)
+    def rows(self, owner: object, ids: Sequence[int], width: int | None = None) -> Iterator[Row]:
+        """Read a whole text; yield the logits of every token, float32 [n, vocab], pass by pass.
+
+        `width`: tokens of a pass, a prompt's unless given.
+        """
+        width = width or self._chunk
+        for start in range(0, len(ids), width):
+            yield self._forward(owner, start, ids[start : start + width], "all", None)
 
     def require(self, owner: object) -> None:
         """Raise `UserError` unless the cache still is the owner's."""

@@ -1,0 +1,1 @@
+"""Judging an approximation: teacher-forced log-probabilities, and how far two runs are apart."""

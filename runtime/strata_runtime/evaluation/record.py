@@ -1,0 +1,87 @@
+"""What a teacher-forced run leaves: log-probabilities at every position of some sequences, as an .npz file."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strata_runtime.errors import UserError
+
+TOP = 20
+
+_DTYPES: Mapping[str, type[np.generic]] = {
+    "seq": np.int32,
+    "pos": np.int32,
+    "target_logprob": np.float32,
+    "top_ids": np.int32,
+    "top_logprobs": np.float32,
+    "at_logprobs": np.float32,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LogposRecord:
+    """One row per position, sequences one after the other.
+
+    `seq` and `pos`: int32 [N]. `target_logprob`: float32 [N], the log-probability of the token at `pos` given those
+    before it; NaN at position 0. `top_ids`, `top_logprobs`: int32 and float32 [N, TOP], the most probable tokens behind
+    `pos`, best first, equal ones by id. `at_logprobs`: float32 [N, TOP], log-probabilities of the tokens that another
+    record has at the top, or None.
+    """
+
+    seq: NDArray[np.int32]
+    pos: NDArray[np.int32]
+    target_logprob: NDArray[np.float32]
+    top_ids: NDArray[np.int32]
+    top_logprobs: NDArray[np.float32]
+    at_logprobs: NDArray[np.float32] | None = None
+
+    @property
+    def positions(self) -> int:
+        """Number of rows."""
+        return len(self.seq)
+
+    def save(self, path: Path) -> None:
+        """Write the arrays under their names. Raises `UserError` when the file cannot be written."""
+        arrays = {field.name: getattr(self, field.name) for field in fields(self)}
+        try:
+            with path.open("wb") as file:
+                np.savez(file, **{name: array for name, array in arrays.items() if array is not None})
+        except OSError as problem:
+            raise UserError(f"{path}: cannot be written: {problem.strerror}") from None
+
+
+def _check(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
+    required = [name for name in _DTYPES if name != "at_logprobs"]
+    missing = [name for name in required if name not in arrays]
+    if missing:
+        raise UserError(f"{path}: holds no {', '.join(missing)}: not a file of 'strata eval logpos'")
+    count = len(arrays["seq"]) if arrays["seq"].ndim == 1 else -1
+    for name, dtype in _DTYPES.items():
+        if name not in arrays:
+            continue
+        shape = (count,) if name in ("seq", "pos", "target_logprob") else (count, TOP)
+        if arrays[name].shape != shape or arrays[name].dtype != dtype:
+            raise UserError(
+                f"{path}: {name} is {arrays[name].dtype}{list(arrays[name].shape)}, "
+                f"not {np.dtype(dtype)}{list(shape)}: not a file of 'strata eval logpos'"
+            )
+
+
+def load_record(path: Path) -> LogposRecord:
+    """Read a record. Raises `UserError` for a file that is none."""
+    try:
+        with np.load(path, allow_pickle=False) as found:
+            arrays = {name: found[name] for name in _DTYPES if name in found}
+    except OSError as problem:
+        raise UserError(f"{path}: cannot be read: {problem.strerror or problem}") from None
+    except (ValueError, EOFError, KeyError, zipfile.BadZipFile):
+        raise UserError(f"{path}: not an .npz file") from None
+    _check(path, arrays)
+    return LogposRecord(**arrays)

@@ -1,0 +1,157 @@
+"""Records of log-probabilities: what is in them, and what two of them say about each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from strata_runtime.errors import UserError
+from strata_runtime.evaluation.divergence import compare, kl_per_position
+from strata_runtime.evaluation.logpos import measure, top_of
+from strata_runtime.evaluation.record import TOP, load_record
+from strata_runtime.sampling import log_softmax
+
+VOCAB = 50
+
+
+class Table:
+    """A reader whose distribution behind a token depends on the token alone; remembers the windows it was asked for."""
+
+    def __init__(self, seed: int) -> None:
+        self.logits = np.random.default_rng(seed).standard_normal((VOCAB, VOCAB), np.float32) * 3
+        self.windows: list[int] = []
+
+    def logprob_rows(self, ids: Sequence[int], window: int) -> Iterator[NDArray[np.float32]]:
+        for start in range(0, len(ids), window):
+            part = list(ids[start : start + window])
+            self.windows.append(len(part))
+            yield log_softmax(self.logits[part])
+
+
+SEQUENCES = [[3, 1, 4, 1, 5, 9, 2], [6], [], [5, 3, 5]]
+
+
+def test_a_record_holds_every_position_in_order() -> None:
+    table = Table(0)
+    record = measure(table, SEQUENCES, 3)
+    assert table.windows == [3, 3, 1, 1, 3]
+    assert record.seq.tolist() == [0] * 7 + [1] + [3] * 3
+    assert record.pos.tolist() == [*range(7), 0, 0, 1, 2]
+    rows = log_softmax(table.logits[[token for ids in SEQUENCES for token in ids]])
+    assert np.isnan(record.target_logprob[record.pos == 0]).all()
+    for row in np.flatnonzero(record.pos):
+        token = SEQUENCES[record.seq[row]][record.pos[row]]
+        assert record.target_logprob[row] == rows[row - 1, token]
+    assert (record.top_logprobs == -np.sort(-rows, axis=1)[:, :TOP]).all()
+    assert (np.take_along_axis(rows, record.top_ids.astype(np.int64), 1) == record.top_logprobs).all()
+
+
+def test_equal_logits_come_by_id() -> None:
+    values = np.zeros((2, 60), np.float32)
+    values[1, 30:] = 1
+    assert top_of(values).tolist() == [list(range(20)), list(range(30, 50))]
+
+
+def test_a_vocabulary_smaller_than_the_top_is_refused() -> None:
+    with pytest.raises(UserError, match="19 tokens has no top 20"):
+        top_of(np.zeros((1, 19), np.float32))
+
+
+def test_at_takes_this_runs_values_of_the_other_runs_top() -> None:
+    a = measure(Table(0), SEQUENCES, 1)
+    other = Table(1)
+    b = measure(other, SEQUENCES, 8, at=a)
+    rows = log_softmax(other.logits[[token for ids in SEQUENCES for token in ids]])
+    assert b.at_logprobs is not None
+    assert (b.at_logprobs == np.take_along_axis(rows, a.top_ids.astype(np.int64), 1)).all()
+    with pytest.raises(UserError, match="11 positions of other sequences than the 7"):
+        measure(other, SEQUENCES[:1], 8, at=a)
+
+
+def test_the_divergence_is_the_sum_over_as_top_tokens() -> None:
+    a = measure(Table(0), SEQUENCES, 1)
+    b = measure(Table(1), SEQUENCES, 1, at=a)
+    assert b.at_logprobs is not None
+    expected = [
+        sum(np.exp(float(la)) * (float(la) - float(lb)) for la, lb in zip(p, q, strict=True))
+        for p, q in zip(a.top_logprobs, b.at_logprobs, strict=True)
+    ]
+    np.testing.assert_allclose(kl_per_position(a, b), expected, rtol=1e-12)
+    found = compare(a, b)
+    assert found.guessed == 0
+    assert found.overall.mean_kl == pytest.approx(np.mean(expected))
+    assert found.overall.largest_kl == pytest.approx(np.max(expected))
+    assert found.overall.top1 == np.mean(a.top_ids[:, 0] == b.top_ids[:, 0])
+
+
+def test_a_run_is_at_no_distance_from_itself() -> None:
+    a = measure(Table(0), SEQUENCES, 1)
+    found = compare(a, a)
+    assert (found.overall.mean_kl, found.overall.largest_kl, found.overall.top1, found.guessed) == (0, 0, 1, 0)
+
+
+def test_without_at_the_divergence_is_a_lower_bound_and_says_so() -> None:
+    a, table = measure(Table(0), SEQUENCES, 1), Table(1)
+    exact, known = measure(table, SEQUENCES, 1, at=a), measure(table, SEQUENCES, 1)
+    assert compare(a, known).guessed > 0
+    assert (kl_per_position(a, known) <= kl_per_position(a, exact)).all()
+
+
+def test_ranges_of_positions_are_kept_apart() -> None:
+    ids = [int(token) for token in np.random.default_rng(2).integers(0, VOCAB, 700)]
+    a = measure(Table(0), [ids], 8)
+    found = compare(a, measure(Table(1), [ids], 8, at=a))
+    assert [(bucket.name, bucket.positions) for bucket in found.buckets] == [
+        ("0-7", 8),
+        ("8-63", 56),
+        ("64-639", 576),
+        ("640+", 60),
+        ("all", 700),
+    ]
+
+
+def test_records_of_other_texts_are_not_compared() -> None:
+    a = measure(Table(0), SEQUENCES, 1)
+    with pytest.raises(UserError, match="other positions: 11 and 7 rows"):
+        compare(a, measure(Table(0), SEQUENCES[:1], 1))
+    with pytest.raises(UserError, match="no positions"):
+        compare(measure(Table(0), [], 1), measure(Table(0), [], 1))
+
+
+def test_a_record_comes_back_from_its_file(tmp_path: Path) -> None:
+    a = measure(Table(0), SEQUENCES, 1)
+    for record in (a, measure(Table(1), SEQUENCES, 1, at=a)):
+        path = tmp_path / "run.npz"
+        record.save(path)
+        found = load_record(path)
+        assert (found.at_logprobs is None) == (record.at_logprobs is None)
+        assert (found.top_ids == record.top_ids).all()
+        assert found.target_logprob.tobytes() == record.target_logprob.tobytes()
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 cut off", b"\x93NUMPY", b"text"])
+def test_other_files_are_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "x.npz"
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=r"x\.npz: not an \.npz file"):
+        load_record(path)
+
+
+def test_records_with_other_arrays_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x.npz"
+    np.savez(path, seq=np.zeros(1, np.int32))
+    with pytest.raises(UserError, match="holds no pos, target_logprob, top_ids, top_logprobs"):
+        load_record(path)
+    record = measure(Table(0), SEQUENCES, 1)
+    replace(record, pos=record.pos[:-1]).save(path)
+    with pytest.raises(UserError, match=r"pos is int32\[10\], not int32\[11\]"):
+        load_record(path)
+    with pytest.raises(UserError, match="cannot be read"):
+        load_record(tmp_path / "none.npz")
+    with pytest.raises(UserError, match="cannot be written"):
+        record.save(tmp_path / "no" / "folder.npz")
