@@ -99,4 +99,4 @@ def test_gpu_targets_refuse_every_kernel_with_a_reason(specs: SpecSet) -> None:
         for kernel in specs.kernels:
             reason = kernel.refusal(target)
             assert (reason is None) == (target.backend == "cpu")
-            assert reason is None or reason == "no device implementation yet"
+            assert reason is None or reason.strip()
