@@ -101,21 +101,25 @@ def test_every_kernel_of_a_package_is_timed_by_its_name(root: Path, kernels: Pat
 
 
 @pytest.mark.native
-def test_a_name_its_begin_or_a_pattern_selects_kernels(
-    root: Path, kernels: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.syspath_prepend(str(root / "bench"))
-    package = find_provider({"STRATA_PROVIDER_PATH": str(kernels)})
-    isa = package.native.ISA
+def test_a_name_its_begin_or_a_pattern_selects_kernels(root: Path, kernels: Path) -> None:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "STRATA_PROVIDER_PATH": str(kernels)}
+    isa = find_provider(environment).native.ISA
 
-    def selected(pattern: str) -> list[str]:
-        return [str(name) for name in importlib.import_module("kernels").selected(package, pattern)]
+    def listed(pattern: str) -> subprocess.CompletedProcess[str]:
+        words = [sys.executable, root / "bench" / "kernels.py", "--kernel", pattern, "--list"]
+        return subprocess.run(words, env=environment, capture_output=True, text=True)
 
-    assert selected("combine") == ["combine"]
-    assert selected("rows_dot.q8_0.int8.t3") == selected(f"rows_dot.q8_0.int8.t3.{isa}")
-    assert selected("rows_dot.q8_0.int8.t3") == [f"rows_dot.q8_0.int8.t3.{isa}"]
-    assert selected("quantize*int8.*") == [f"quantize_input.int8.{isa}"]
-    assert selected("rows_dot.q8_0.int8.t3.sse9") == selected("rows") == []
+    for pattern, name in (
+        ("combine", "combine"),
+        ("rows_dot.q8_0.int8.t3", f"rows_dot.q8_0.int8.t3.{isa}"),
+        (f"rows_dot.q8_0.int8.t3.{isa}", f"rows_dot.q8_0.int8.t3.{isa}"),
+        ("quantize*int8.*", f"quantize_input.int8.{isa}"),
+    ):
+        assert listed(pattern).stdout.split() == [name]
+    for pattern in ("rows_dot.q8_0.int8.t3.sse9", "rows"):
+        refused = listed(pattern)
+        assert refused.returncode == 2
+        assert f"is named '{pattern}'" in refused.stderr
 
 
 @pytest.mark.native
