@@ -213,8 +213,10 @@ def test_lookup_changes_nothing(monkeypatch, folder, width, sampling):
     plain, drafted = text(), text(window_draft="ngram", window_width=width)
     assert drafted.token_ids == plain.token_ids
     assert (plain.acceptance.drafter, drafted.acceptance.drafter) == ("none", "ngram")
-    assert drafted.acceptance.accepted > 10
-    assert drafted.acceptance.windows < plain.acceptance.windows == plain.usage.completion_tokens - 1
+    assert plain.acceptance.windows == plain.usage.completion_tokens - 1
+    if width:  # 0 chooses by measured time, which may be for single tokens on a busy machine
+        assert drafted.acceptance.accepted > 10
+        assert drafted.acceptance.windows < plain.acceptance.windows
 
 
 def test_drafts_do_not_touch_log_probabilities(monkeypatch, folder):
