@@ -92,7 +92,7 @@ class ProviderSettings:
 class WindowSettings:
     """Knobs `window.*`."""
 
-    draft: Literal["none", "ngram"]
+    draft: Literal["none", "ngram", "mtp"]
     """Who guesses the tokens that come next, so that one pass checks several.
 
     Default: none. STRATA_WINDOW_DRAFT, --window-draft.

@@ -71,6 +71,9 @@ class Engine:
         self.context = context_length(settings.engine.context, model.info.context_length)
         self._text = text
         self._ends = text.ends(model.info.vocab_size)
+        self._mtp = model.mtp
+        # One for all generations: what a width costs is the machine's, and the next text is most like the last one.
+        self._width = make_width(settings)
         self._reader = Reader(model, self.context, settings.engine.prompt_chunk)
         self._load_s = perf_counter() - started
 
@@ -123,7 +126,8 @@ class Engine:
     @property
     def kv_bytes_per_token(self) -> int:
         """Memory that one token of the context takes."""
-        return self._reader.cache_bytes // self.context
+        further = 0 if self._mtp is None else self._mtp.cache_bytes_per_token
+        return self._reader.cache_bytes // self.context + further
 
     def close(self) -> None:
         """Stop the workers and free the model; what is generated after that raises `UserError`. Idempotent."""
@@ -188,8 +192,8 @@ class Engine:
             request,
             self._reader,
             TextStream(self.tokenizer, stops),
-            make_drafter(self.settings),
-            make_width(self.settings),
+            make_drafter(self.settings, self._mtp, min(self.context, len(ids) + request.max_tokens)),
+            self._width,
             vocab_size=self.info.vocab_size,
             load_s=self._load_s,
             progress=progress,

@@ -116,14 +116,12 @@ class Condition:
 class LayerGroup:
     """Layers `first` up to and without `end`.
 
-    `loaded` False: shapes are checked, and nothing else is done with them. `optional`: a checkpoint has all of the
-    group's tensors or none.
+    `optional`: a checkpoint has all of the group's tensors or none.
     """
 
     name: str
     first: Formula
     end: Formula
-    loaded: bool
     optional: bool
 
 
@@ -178,6 +176,18 @@ class NetworkInfo:
     router_normalised: Condition
     router_scale: Formula
     eos_ids: str
+
+
+@dataclass(frozen=True, slots=True)
+class MtpInfo:
+    """Layers that predict further tokens: the group `layers`, of which drafts use the first.
+
+    Such a layer works on a projection of [embedding of a token ; state of the token before it] (`embedding_first`),
+    each under a norm of its own.
+    """
+
+    layers: str
+    projection: Literal["embedding_first"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +249,7 @@ class GgufInfo:
 
 @dataclass(frozen=True, slots=True)
 class FamilyInfo:
-    """One model family. `gguf` is None when its checkpoints are not read from GGUF files."""
+    """One model family. `gguf` is None when its checkpoints are not read from GGUF files, `mtp` without such layers."""
 
     name: str
     title: str
@@ -250,6 +260,7 @@ class FamilyInfo:
     groups: tuple[LayerGroup, ...]
     tensors: tuple[TensorInfo, ...]
     network: NetworkInfo
+    mtp: MtpInfo | None = None
     gguf: GgufInfo | None = None
 
     def group(self, name: str) -> LayerGroup:

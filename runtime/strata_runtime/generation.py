@@ -34,11 +34,11 @@ class Generation(Iterator[Chunk]):
         load_s: float,
         progress: Progress | None,
     ) -> None:
-        """`drafter`: a fresh one, for this text alone. It and `width` change how long it takes, and nothing else."""
+        """`drafter`: a fresh one, for this text alone; `width` may know others. Both change nothing but the time."""
         self.request = request
         self._stream = stream
         self._sampler = Sampler(request.sampling, vocab_size, request.ids)
-        self._windows = Windows(reader, request.ids, drafter, width, self._sampler.draw)
+        self._windows = Windows(reader, request.ids, drafter, width, self._sampler.best)
         self._limit = min(request.max_tokens, reader.context - len(request.ids))
         self._progress = progress
         self._token_ids: list[int] = []

@@ -14,7 +14,7 @@ import torch
 from strata_runtime.checkpoint.network import Network, read_network
 from strata_runtime.checkpoint.source import open_checkpoint
 from strata_runtime.checkpoint.stored import Stored
-from strata_runtime.checkpoint.weights import Weights, load_weights
+from strata_runtime.checkpoint.weights import LayerWeights, Weights, load_weights
 from strata_runtime.errors import UserError
 from strata_runtime.formats import FormatInfo
 from strata_runtime.layers.attention import Reach
@@ -22,6 +22,7 @@ from strata_runtime.layers.buffers import Workspace
 from strata_runtime.layers.experts import STORED
 from strata_runtime.layers.kv_cache import KVCache, make_cache
 from strata_runtime.layers.linear import Compute, Embedding, Linear, floats
+from strata_runtime.layers.mtp import Mtp
 from strata_runtime.layers.norm import RmsNorm
 from strata_runtime.layers.stack import Layer, load_layers
 from strata_runtime.layers.threads import cores_for_the_pool
@@ -39,8 +40,9 @@ class ModelInfo:
 
     `path`: its folder or file. `parameters` counts every number of the checkpoint. `expert_format` is the one in
     memory, `expert_bytes` what all routed experts take in it. Every pass reads `head_bytes`, the output matrix, and
-    `dense_bytes`, what else the layers hold beside routed experts. `further_layers` are layers that were checked but
-    not loaded. `eos_ids`: what its config says. `notes`: one line for each reason for which tensors were left out.
+    `dense_bytes`, what else the layers hold beside routed experts. `further_layers` predict further tokens, and
+    `window.draft` says whether the first of them is loaded; the sizes are those of the network proper. `eos_ids`: what
+    its config says. `notes`: one line for each reason for which tensors were left out.
     """
 
     path: Path
@@ -64,10 +66,19 @@ class ModelInfo:
 
 
 class Model:
-    """One network on one provider. For one thread at a time; the caches that it makes are independent."""
+    """One network on one provider. For one thread at a time; the caches that it makes are independent.
+
+    `mtp`: the layer that predicts further tokens, when `window.draft` asks for it.
+    """
 
     def __init__(
-        self, info: ModelInfo, network: Network, compute: Compute, weights: Weights, layers: tuple[Layer, ...]
+        self,
+        info: ModelInfo,
+        network: Network,
+        compute: Compute,
+        weights: Weights,
+        layers: tuple[Layer, ...],
+        further: Layer | None,
     ) -> None:
         self.info = info
         self._network = network
@@ -77,7 +88,11 @@ class Model:
         self._layers = layers
         self._norm = RmsNorm(floats(tensors["final_norm"]), network.norm_eps)
         self._head = Linear(compute, _head(weights), scale=tensors.get("head_scale"))
-        self._workspace = Workspace(network, max(layer.width for layer in layers))
+        self._workspace = Workspace(network, max(layer.width for layer in (*layers, *((further,) if further else ()))))
+        self.mtp: Mtp | None = None
+        if further is not None:
+            own = weights.further[0].tensors
+            self.mtp = Mtp(compute, own, further, network, self._embedding, self._head, self._workspace)
 
     @staticmethod
     def load(path: Path, provider: Provider, settings: Settings, progress: Progress | None = None) -> Model:
@@ -94,6 +109,9 @@ class Model:
         compute = Compute(provider.native, pool)
         try:
             layers = load_layers(compute, weights.layers, network, wanted, progress or _quiet)
+            further = None
+            if settings.window.draft == "mtp":
+                further = Layer(compute, _further(weights, checkpoint.path), network, wanted, network.layers)
             formats = sorted(frozenset[str]().union(*(layer.expert_formats for layer in layers)))
             info = ModelInfo(
                 path=checkpoint.path,
@@ -105,7 +123,7 @@ class Model:
                 layers=network.layers,
                 experts=network.experts,
                 experts_per_token=network.top_k,
-                further_layers=weights.further_layers,
+                further_layers=len(weights.further),
                 parameters=weights.parameters,
                 checkpoint_bytes=checkpoint.tensors.bytes,
                 expert_format=" and ".join(formats) or "none",
@@ -115,14 +133,14 @@ class Model:
                 eos_ids=network.eos_ids,
                 notes=checkpoint.notes,
             )
-            return Model(info, network, compute, weights, layers)
+            return Model(info, network, compute, weights, layers, further)
         except BaseException:
             compute.pool.close()
             raise
 
     def new_cache(self, capacity: int) -> KVCache:
         """Allocate an empty cache for `capacity` positions. Raises `UserError` when the model cannot use so many."""
-        return make_cache(self._network, capacity)
+        return make_cache(self._network, capacity, self._network.layers)
 
     @torch.inference_mode()
     def forward(
@@ -194,6 +212,15 @@ class Model:
 def _head(weights: Weights) -> Stored:
     """Return the output matrix: the embedding where a network has no other."""
     return weights.tensors.get("head", weights.tensors["embedding"])
+
+
+def _further(weights: Weights, path: Path) -> LayerWeights:
+    if not weights.further:
+        raise UserError(
+            f"{path}: has no layer that predicts further tokens, so it cannot draft for itself (window.draft is mtp): "
+            "the drafter ngram works with every model, and none drafts nothing"
+        )
+    return weights.further[0]
 
 
 def _check_finite(logits: torch.Tensor, position: int) -> None:

@@ -158,6 +158,12 @@ class Sampler:
             return best
         return _draw(values, self.params, self._uniform.at(position))
 
+    def best(self, logits: Row) -> int:
+        """Return the most probable token of logits, float32 [vocab], finite; the lowest id among equals."""
+        if not self._penalises:
+            return int(logits.argmax())
+        return int(_penalised(logits, self._seen, self.params.repetition_penalty).argmax())
+
     def distribution(self, logits: Row) -> Distribution:
         """Return the whole final distribution over logits, float32 [vocab]; draws follow it."""
         values = _penalised(logits, self._seen, self.params.repetition_penalty)

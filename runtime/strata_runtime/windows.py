@@ -8,7 +8,7 @@ from time import perf_counter
 
 import torch
 
-from strata_runtime.drafts.drafter import Drafter, Draw
+from strata_runtime.drafts.drafter import Best, Drafter
 from strata_runtime.drafts.width import Width
 from strata_runtime.progress import Progress
 from strata_runtime.reading import Reader
@@ -46,9 +46,9 @@ class Windows:
     and what was read of wrong drafts is overwritten.
     """
 
-    def __init__(self, reader: Reader, prompt: Sequence[int], drafter: Drafter, width: Width, draw: Draw) -> None:
-        """`draw` tells the token of logits at a position, as `Drafter.draft` wants it."""
-        self._reader, self._drafter, self._width, self._draw = reader, drafter, width, draw
+    def __init__(self, reader: Reader, prompt: Sequence[int], drafter: Drafter, width: Width, best: Best) -> None:
+        """`best`: what `Drafter.draft` wants to know of logits."""
+        self._reader, self._drafter, self._width, self._best = reader, drafter, width, best
         self._prompt = prompt
         self._window: _Window | None = None
         self._newest = 0
@@ -96,7 +96,7 @@ class Windows:
         drafts: list[int] = []
         count = min(self._width.choose(), room) - 1
         if count > 0:
-            drafts = self._drafter.draft(at, self._newest, count, self._draw)
+            drafts = self._drafter.draft(at, self._newest, count, self._best)
         ids = [self._newest, *drafts]
         rows, states = self._reader.window(self, at, ids, self._drafter.wants_states)
         return _Window(at, ids[: len(rows)], rows, states, perf_counter() - started)

@@ -102,17 +102,17 @@ def test_a_long_list_of_strangers_is_cut_short(tmp_path: Path, load: Load) -> No
 # --- further-token layers
 
 
-def test_further_layers_are_checked_and_not_loaded(tmp_path: Path, load: Load) -> None:
+def test_further_layers_stand_apart(tmp_path: Path, load: Load) -> None:
     config = make_config(num_nextn_predict_layers=1)
     weights = load(write_checkpoint(tmp_path / "model", config))
-    assert (len(weights.layers), weights.further_layers) == (3, 1)
+    assert (len(weights.layers), len(weights.further)) == (3, 1)
     assert weights.parameters == sum(tensor.numel() for tensor in make_tensors(config).values())
 
 
 def test_further_layers_may_be_absent(tmp_path: Path, load: Load) -> None:
     tensors = make_tensors(make_config())
     folder = write_checkpoint(tmp_path / "model", make_config(num_nextn_predict_layers=1), tensors)
-    assert load(folder).further_layers == 0
+    assert load(folder).further == ()
 
 
 def test_a_further_layer_with_a_copy_of_the_embedding(tmp_path: Path, load: Load) -> None:

@@ -39,7 +39,7 @@ class Scripted:
         assert states[:, 0].tolist() == list(range(at, at + len(ids)))
         self.position += len(ids)
 
-    def draft(self, at, token, count, draw):
+    def draft(self, at, token, count, best):
         assert at == self.position
         assert token == self.whole[at]
         coming = self.whole[at + 1 : at + 1 + count]
@@ -63,7 +63,7 @@ def compare(monkeypatch, folder):
         further = plain.generate(ids, sampling, max_tokens=64, ignore_eos=True).run().token_ids
         model = make(VOCAB, logits)
         drafted = load_engine(monkeypatch, folder, model, window_draft="ngram", window_width=width)
-        monkeypatch.setattr("strata_runtime.engine.make_drafter", lambda _: Scripted(ids, further, is_right))
+        monkeypatch.setattr("strata_runtime.engine.make_drafter", lambda *_: Scripted(ids, further, is_right))
         found = drafted.generate(ids, sampling, **request)
         assert list(found) == chunks
         for field in ("text", "token_ids", "finish_reason", "usage", "seed"):

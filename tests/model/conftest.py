@@ -25,12 +25,13 @@ def load_model(request: pytest.FixtureRequest) -> Iterator[LoadModel]:
     """Loads models with the reference of the native module, and with the compiled one. Closes them."""
     models: list[Model] = []
 
-    def load(folder: Path, expert_format: str = "stored") -> Model:
+    def load(folder: Path, expert_format: str = "stored", draft: str = "none") -> Model:
         if request.param == "reference":
-            model = Model.load(folder, ReferenceProvider(), make_settings(expert_format))
+            model = Model.load(folder, ReferenceProvider(), make_settings(expert_format, draft))
         else:
             provider = compiled_provider()
-            resolution = resolve(provider.knobs, environ={}, python={"engine_expert_format": expert_format})
+            chosen = {"engine_expert_format": expert_format, "window_draft": draft}
+            resolution = resolve(provider.knobs, environ={}, python=chosen)
             model = Model.load(folder, provider, provider.settings_type.from_values(resolution.values))
         models.append(model)
         return model

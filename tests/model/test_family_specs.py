@@ -169,6 +169,7 @@ CASES = {
     ),
     "M035": ("[rope.scaling.factor], allowed: [0, 1],", "[rope.scaling.factor],", "a rule says nothing of what is"),
     "M036": ("{role: head_scale, gguf: output.scale,", "{role: head_scale,", "tensor of role 'head_scale' has no name"),
+    "M038": ("mtp: {layers: mtp,", "mtp: {layers: moe,", "layers 'moe' have no tensor of role mtp_embedding_norm"),
     "M037": ("allowed: [0, 2], written: 2,", "allowed: [0, 2], written: 3,", "a rule does not allow what is written"),
 }
 

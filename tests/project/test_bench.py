@@ -131,6 +131,16 @@ def test_parity_is_close_as_stored(root: Path, kernels: Path) -> None:
     assert stored["text"]["equal"] == 1
 
 
+@pytest.mark.native
+def test_drafts_leave_the_text_alone(root: Path, kernels: Path) -> None:
+    words = ["--prompts", "2", "--tokens", "20", "--threads", "1", "--arms", "mtp:2", "ngram:auto"]
+    tables = run(root, "drafts.py", *words, STRATA_PROVIDER_PATH=str(kernels))["temperatures"]
+    assert set(tables) == {"0", "1"}
+    for arms in tables.values():
+        assert [(arm["arm"], arm["equal"]) for arm in arms] == [("none", 2), ("mtp:2", 2), ("ngram:auto", 2)]
+        assert arms[1]["tokens_per_pass"] > 1
+
+
 def test_build_times_changes_one_default(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(root / "bench"))
     build_times = importlib.import_module("build_times")

@@ -110,6 +110,7 @@ class FakeModel:
         self.logits = logits
         self.passes = []
         self.closed = 0
+        self.mtp = None
         self.info = ModelInfo(
             path=Path("fake"),
             family="fake",

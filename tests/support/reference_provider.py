@@ -85,6 +85,10 @@ class ReferenceProvider:
         return generated_families()
 
 
-def make_settings(expert_format: str = "stored") -> SimpleNamespace:
+def make_settings(expert_format: str = "stored", draft: str = "none") -> SimpleNamespace:
     """The settings that a model reads."""
-    return SimpleNamespace(engine=SimpleNamespace(expert_format=expert_format), pool=SimpleNamespace())
+    return SimpleNamespace(
+        engine=SimpleNamespace(expert_format=expert_format),
+        pool=SimpleNamespace(),
+        window=SimpleNamespace(draft=draft),
+    )

@@ -138,6 +138,14 @@ CODES: tuple[Explanation, ...] = (
         "- {keys: [expert_gating_func], allowed: [0, 2], written: 2, note: other routers are not supported}",
     ),
     Explanation(
+        "M038",
+        "layers that cannot predict further tokens",
+        "Layers named under 'mtp' have tensors of the roles 'mtp_embedding_norm', 'mtp_hidden_norm', 'mtp_projection' "
+        "and 'mtp_final_norm'.",
+        "mtp: {layers: all, projection: embedding_first}",
+        "mtp: {layers: mtp, projection: embedding_first}",
+    ),
+    Explanation(
         "M040",
         "a family is declared twice",
         "Two entries have the same name, in one file or in several.",

@@ -13,6 +13,7 @@ from strata_gen.load.document import DataPath, Document
 from strata_gen.model.family import (
     EXPERT_ROLES,
     MODEL_ROLES,
+    MTP_ROLES,
     REQUIRED_ROLES,
     Family,
     Fixed,
@@ -21,6 +22,7 @@ from strata_gen.model.family import (
     Key,
     KeyType,
     LayerGroup,
+    Mtp,
     Network,
     Role,
     Tensor,
@@ -79,7 +81,7 @@ class _Converter(FamilyPart):
         for index, edge in enumerate(self.edge.layers):
             first = self.formula(edge.first, ("layers", index, "first"))
             end = self.formula(edge.end, ("layers", index, "end"))
-            yield LayerGroup(edge.name, first, end, edge.loaded, edge.optional)
+            yield LayerGroup(edge.name, first, end, edge.optional)
 
     def check_names(self, edge: TensorEdge, path: DataPath) -> None:
         names = {"name": edge.name, "fused": edge.fused, "gguf": edge.gguf}
@@ -97,13 +99,27 @@ class _Converter(FamilyPart):
             needs = "belongs to no layer" if edge.role in MODEL_ROLES else "names its layers"
             self.error("M028", f"a tensor of role '{edge.role}' {needs}", path)
 
+    def check_group(self, name: str, path: DataPath) -> bool:
+        known = [group.name for group in self.edge.layers]
+        if name not in known:
+            self.error("M029", f"unknown group of layers '{name}'", path, did_you_mean(name, known))
+        return name in known
+
+    def mtp(self) -> Mtp | None:
+        edge, path = self.edge.mtp, ("mtp", "layers")
+        if edge is None:
+            return None
+        if self.check_group(edge.layers, path):
+            roles = {tensor.role for tensor in self.edge.tensors if edge.layers in (tensor.layers or ())}
+            missing = [role for role in MTP_ROLES if role not in roles]
+            if missing:
+                self.error("M038", f"layers '{edge.layers}' have no tensor of role {', '.join(missing)}", path)
+        return Mtp(edge.layers, edge.projection)
+
     def tensor(self, edge: TensorEdge, path: DataPath) -> Tensor:
         self.check_names(edge, path)
-        known = [group.name for group in self.edge.layers]
         for index, group in enumerate(edge.layers or ()):
-            if group not in known:
-                where: DataPath = (*path, "layers", index)
-                self.error("M029", f"unknown group of layers '{group}'", where, did_you_mean(group, known))
+            self.check_group(group, (*path, "layers", index))
         return Tensor(
             role=edge.role,
             name=edge.name,
@@ -163,6 +179,7 @@ class _Converter(FamilyPart):
             groups=tuple(self.groups()),
             tensors=tuple(self.tensor(tensor, ("tensors", index)) for index, tensor in enumerate(edge.tensors)),
             network=self.network(),
+            mtp=self.mtp(),
             gguf=convert_gguf(self),
             span=self.document.at(*self.at, "name"),
         )

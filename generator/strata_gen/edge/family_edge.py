@@ -68,7 +68,6 @@ class LayersEdge(Edge):
     name: KeyName
     first: FormulaText
     end: FormulaText
-    loaded: bool = True
     optional: bool = False
 
 
@@ -125,6 +124,17 @@ class NetworkEdge(Edge):
     experts: ExpertsEdge
     router: RouterEdge
     eos_ids: KeyName
+
+
+class MtpEdge(Edge):
+    """Layers that predict further tokens: `layers` names their group, which stands behind the network's own layers.
+
+    Such a layer works on the projection of the embedding of a token and the state of the token before it, each under a
+    norm of its own, in the order that `projection` says.
+    """
+
+    layers: Text
+    projection: Literal["embedding_first"]
 
 
 class GgufKeyEdge(Edge):
@@ -190,6 +200,7 @@ class FamilyEdge(Edge):
     fixed: Annotated[list[FixedEdge], Field(default_factory=list)]
     layers: Annotated[list[LayersEdge], Field(min_length=1)]
     network: NetworkEdge
+    mtp: MtpEdge | None = None
     tensors: Annotated[list[TensorEdge], Field(min_length=1)]
     gguf: GgufEdge | None = None
 

@@ -69,6 +69,9 @@ class Role(StrEnum):
     MTP_HEAD = "mtp_head"
 
 
+MTP_ROLES = (Role.MTP_EMBEDDING_NORM, Role.MTP_HIDDEN_NORM, Role.MTP_PROJECTION, Role.MTP_FINAL_NORM)
+"""Roles that a layer which predicts further tokens has beside those of every layer."""
+
 EXPERT_ROLES = frozenset({Role.EXPERT_GATE, Role.EXPERT_UP, Role.EXPERT_DOWN})
 MODEL_ROLES = frozenset({Role.EMBEDDING, Role.FINAL_NORM, Role.HEAD, Role.HEAD_SCALE})
 """Roles of the whole network; every other role belongs to layers."""
@@ -150,7 +153,6 @@ class LayerGroup:
     name: str
     first: Formula
     end: Formula
-    loaded: bool
     optional: bool
 
 
@@ -191,6 +193,14 @@ class Network:
     router_normalised: Condition
     router_scale: Formula
     eos_ids: str
+
+
+@dataclass(frozen=True, slots=True)
+class Mtp:
+    """Layers that predict further tokens; see `strata_runtime.families.MtpInfo`."""
+
+    layers: str
+    projection: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,6 +263,7 @@ class Family:
     groups: tuple[LayerGroup, ...]
     tensors: tuple[Tensor, ...]
     network: Network
+    mtp: Mtp | None
     gguf: Gguf | None
     span: Span
 

@@ -36,7 +36,7 @@ class GgufView:
 
 @dataclass(frozen=True, slots=True)
 class FamilyView:
-    """One family; every item of the tuples is a Python expression. `gguf`: one item, or none."""
+    """One family; every item of the tuples is a Python expression. `mtp` and `gguf`: one item, or none."""
 
     name: str
     title: str
@@ -47,6 +47,7 @@ class FamilyView:
     groups: tuple[str, ...]
     tensors: tuple[str, ...]
     network: tuple[str, ...]
+    mtp: tuple[str, ...]
     gguf: tuple[GgufView, ...]
 
 
@@ -98,7 +99,7 @@ def _fixed(fixed: Fixed) -> str:
 
 def _group(group: LayerGroup) -> str:
     bounds = f"{_formula(group.first)}, {_formula(group.end)}"
-    return f"LayerGroup({group.name!r}, {bounds}, loaded={group.loaded}, optional={group.optional})"
+    return f"LayerGroup({group.name!r}, {bounds}, optional={group.optional})"
 
 
 def _tensor(tensor: Tensor) -> str:
@@ -151,6 +152,11 @@ def _gguf(family: Family) -> tuple[GgufView, ...]:
     )
 
 
+def _mtp(family: Family) -> tuple[str, ...]:
+    mtp = family.mtp
+    return () if mtp is None else (f"MtpInfo({mtp.layers!r}, {mtp.projection!r})",)
+
+
 def family_view(family: Family) -> FamilyView:
     """Return the view of one family."""
     return FamilyView(
@@ -163,6 +169,7 @@ def family_view(family: Family) -> FamilyView:
         groups=tuple(map(_group, family.groups)),
         tensors=tuple(map(_tensor, family.tensors)),
         network=_network(family),
+        mtp=_mtp(family),
         gguf=_gguf(family),
     )
 

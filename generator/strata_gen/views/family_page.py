@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from strata_gen.model.family import Family, Formula, Gguf, GgufKey, GgufRule, Key, LayerGroup, Tensor, Term
+from strata_gen.model.family import Family, Formula, Gguf, GgufKey, GgufRule, Key, LayerGroup, Mtp, Tensor, Term
 
 PAGE_TEMPLATE = "families.md.j2"
 
@@ -104,8 +104,9 @@ def _tensor_row(tensor: Tensor) -> TensorRow:
     )
 
 
-def _group_line(group: LayerGroup) -> str:
-    notes = ["" if group.loaded else "checked, not used yet", "may be absent" if group.optional else ""]
+def _group_line(group: LayerGroup, mtp: Mtp | None) -> str:
+    predicts = mtp is not None and mtp.layers == group.name
+    notes = ["predicts further tokens, for drafts" if predicts else "", "may be absent" if group.optional else ""]
     note = "; ".join(part for part in notes if part)
     line = f"`{group.name}`: from `{formula_text(group.first)}` up to and without `{formula_text(group.end)}`"
     return f"{line} ({note})" if note else line
@@ -162,7 +163,7 @@ def families_page(families: Iterable[Family]) -> FamiliesPage:
                     f"`{fixed.path}`: {' or '.join(f'`{json.dumps(v)}`' for v in fixed.allowed)} ({fixed.note})"
                     for fixed in family.fixed
                 ),
-                groups=tuple(map(_group_line, family.groups)),
+                groups=tuple(_group_line(group, family.mtp) for group in family.groups),
                 tensors=tuple(map(_tensor_row, family.tensors)),
                 gguf=() if family.gguf is None else (_gguf_page(family.gguf),),
             )

@@ -21,7 +21,6 @@ class Expected:
     infos: tuple[TensorInfo, ...]
     layer: int | None
     expert: int | None
-    loaded: bool
 
     @property
     def optional(self) -> bool:
@@ -62,7 +61,6 @@ def _in_group(config: Config, layout: Layout, group: LayerGroup | None) -> Itera
     layers: Sequence[int | None] = (None,)
     if group is not None:
         layers = range(config.size(group.first), config.size(group.end))
-    loaded = group is None or group.loaded
     for pattern, infos in _patterns(config, layout, group).items():
         experts: Sequence[int | None] = (None,)
         if "{expert}" in pattern:
@@ -71,7 +69,7 @@ def _in_group(config: Config, layout: Layout, group: LayerGroup | None) -> Itera
             # Two plain replacements: a pattern of a spec is no format string.
             name = pattern.replace("{layer}", str(layer))
             for expert in experts:
-                yield Expected(name.replace("{expert}", str(expert)), infos, layer, expert, loaded)
+                yield Expected(name.replace("{expert}", str(expert)), infos, layer, expert)
 
 
 def expected_tensors(config: Config, layout: Layout, present: Mapping[str, object]) -> Iterator[Expected]:

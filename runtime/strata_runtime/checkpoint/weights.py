@@ -28,14 +28,14 @@ class LayerWeights:
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """All tensors that are loaded: `tensors` of the whole network, then the layers.
+    """All tensors: `tensors` of the whole network, then the layers.
 
-    `further_layers` counts the layers that were checked and not loaded; `parameters` counts numbers of both.
+    `further`: layers behind those of the network, first one first. `parameters` counts numbers of all.
     """
 
     tensors: dict[str, Stored]
     layers: tuple[LayerWeights, ...]
-    further_layers: int
+    further: tuple[LayerWeights, ...]
     parameters: int
 
 
@@ -84,21 +84,20 @@ def load_weights(tensors: Tensors, config: Config, layout: Layout, layers: int) 
     """Match and map all tensors of a network of `layers` layers. Raises `UserError`."""
     found = match_tensors(tensors, config, layout)
     whole: dict[str, Stored] = {}
-    per_layer = tuple(LayerWeights() for _ in range(layers))
-    further: set[int | None] = set()
+    per_layer = {layer: LayerWeights() for layer in range(layers)}
     parameters = 0
     for expected in found:
         stored = tensors.stored(expected.name)
         _check_finite(expected, stored)
         parameters += stored.count
-        if not expected.loaded:
-            further.add(expected.layer)
-            continue
         for role, part in by_role(expected, stored, config):
             if expected.layer is None:
                 whole[role] = part
-            elif expected.infos[0].per_expert:
-                per_layer[expected.layer].experts.setdefault(role, []).append(part)
+                continue
+            layer = per_layer.setdefault(expected.layer, LayerWeights())
+            if expected.infos[0].per_expert:
+                layer.experts.setdefault(role, []).append(part)
             else:
-                per_layer[expected.layer].tensors[role] = part
-    return Weights(whole, per_layer, len(further), parameters)
+                layer.tensors[role] = part
+    in_order = [per_layer[layer] for layer in sorted(per_layer)]
+    return Weights(whole, tuple(in_order[:layers]), tuple(in_order[layers:]), parameters)

@@ -102,7 +102,7 @@ def _lines(report: Mapping[str, Any], problem: str) -> Iterator[str]:
     yield from report["notes"]
     if model := report.get("model"):
         yield f"model {model['path']}: {model['title']} ({model['family']})"
-        further = f" and {model['further_layers']} that are not used" if model["further_layers"] else ""
+        further = f" and {model['further_layers']} for drafts" if model["further_layers"] else ""
         yield f"  {model['layers']} layers{further}, {model['experts']} experts, {model['experts_per_token']} per token"
         yield f"  {model['parameters'] / 1e6:,.1f} M parameters in {size(model['checkpoint_bytes'])}"
         yield f"  experts in memory: {size(model['expert_bytes'])} of {model['expert_format']}"

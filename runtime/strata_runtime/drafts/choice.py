@@ -1,25 +1,28 @@
-"""Drafter and width of a generation, as the knobs of the window say."""
+"""Drafter and widths, as the knobs of the window say."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from strata_runtime.drafts.drafter import Drafter, NoDrafts
+from strata_runtime.drafts.mtp import MtpDrafter
 from strata_runtime.drafts.ngram import NgramDrafter
 from strata_runtime.drafts.width import FixedWidth, MeasuredWidth, Width
+from strata_runtime.layers.mtp import Mtp
 
 if TYPE_CHECKING:
     from strata_runtime._settings import Settings
 
 
-def make_drafter(settings: Settings) -> Drafter:
-    """Make the drafter of one text."""
-    window = settings.window
-    return NgramDrafter(window.ngram_least) if window.draft == "ngram" else NoDrafts()
+def make_drafter(settings: Settings, mtp: Mtp | None, capacity: int) -> Drafter:
+    """Make the drafter of one text of at most `capacity` tokens. `mtp`: the model's layer, when it was asked for."""
+    if mtp is not None:
+        return MtpDrafter(mtp, capacity)
+    return NgramDrafter(settings.window.ngram_least) if settings.window.draft == "ngram" else NoDrafts()
 
 
 def make_width(settings: Settings) -> Width:
-    """Make what chooses the widths of one text's windows."""
+    """Make what chooses the widths of windows."""
     window = settings.window
     if window.draft == "none":
         return FixedWidth(1)

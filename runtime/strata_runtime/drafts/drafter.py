@@ -9,8 +9,8 @@ import torch
 
 from strata_runtime.sampling import Row
 
-Draw = Callable[[Row, int], int]
-"""From logits, float32 [vocab], and a position of the text to the token drawn there."""
+Best = Callable[[Row], int]
+"""From logits, float32 [vocab], to the token that is most probably drawn from them, penalties counted."""
 
 
 class Drafter(Protocol):
@@ -34,10 +34,10 @@ class Drafter(Protocol):
         """
         ...
 
-    def draft(self, at: int, token: int, count: int, draw: Draw) -> list[int]:
+    def draft(self, at: int, token: int, count: int, best: Best) -> list[int]:
         """Guess at most `count` (at least 1) tokens that follow `token`, the text's newest, which is at position `at`.
 
-        Positions before `at` were seen. `draw` says which token of logits will be drawn at a position.
+        Positions before `at` were seen.
         """
         ...
 
@@ -51,6 +51,6 @@ class NoDrafts:
     def seen(self, at: int, ids: Sequence[int], states: torch.Tensor | None) -> None:
         """Take note of nothing."""
 
-    def draft(self, at: int, token: int, count: int, draw: Draw) -> list[int]:
+    def draft(self, at: int, token: int, count: int, best: Best) -> list[int]:
         """Return no drafts."""
         return []

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from strata_runtime.drafts.drafter import Draw
+from strata_runtime.drafts.drafter import Best
 from strata_runtime.drafts.suffixes import SuffixIndex
 
 
@@ -26,7 +26,7 @@ class NgramDrafter:
         for token in ids[len(self._index.ids) - at :]:
             self._index.push(token)
 
-    def draft(self, at: int, token: int, count: int, draw: Draw) -> list[int]:
+    def draft(self, at: int, token: int, count: int, best: Best) -> list[int]:
         """Repeat what followed; past the text's end, the drafts themselves."""
         self.seen(at, (token,), None)
         length, behind = self._index.match

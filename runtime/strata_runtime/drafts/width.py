@@ -11,7 +11,7 @@ from strata_runtime.layers.buffers import WINDOW
 
 _TRIED_FIRST = (1, 2, 4) * 3
 _RECENT = 9  # runs of a width whose median is its cost: a neighbour's burst of work must not decide
-_MEMORY = 0.95  # by which earlier drafts count less with each new one
+_MEMORY = 0.97  # by which earlier drafts count less with each new one
 _PROBED_EACH = 32  # windows, after which a neighbour of the best width is measured again
 
 

@@ -55,11 +55,14 @@ class KVCache:
         self.length = length
 
 
-def make_cache(network: Network, capacity: int) -> KVCache:
-    """Allocate an empty cache. Raises `UserError` when the network cannot use `capacity` or memory does not hold it."""
+def make_cache(network: Network, capacity: int, layers: int) -> KVCache:
+    """Allocate an empty cache of `layers` layers.
+
+    Raises `UserError` when the network cannot use `capacity` or memory does not hold it.
+    """
     if not 1 <= capacity <= network.context_length:
         raise UserError(f"engine.context is {capacity}, but this model reads from 1 to {network.context_length} tokens")
-    shape = (network.layers, 2, network.kv_heads, capacity, network.head_dim)
+    shape = (layers, 2, network.kv_heads, capacity, network.head_dim)
     try:
         return KVCache(torch.empty(shape), RotaryTable.make(network, capacity))
     except (RuntimeError, MemoryError):
