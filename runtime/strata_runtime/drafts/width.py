@@ -11,8 +11,10 @@ from strata_runtime.layers.buffers import WINDOW
 
 _TRIED_FIRST = (1, 2, 4) * 3
 _RECENT = 9  # runs of a width whose median is its cost: a neighbour's burst of work must not decide
-_MEMORY = 0.97  # by which earlier drafts count less with each new one
-_PROBED_EACH = 32  # windows, after which a neighbour of the best width is measured again
+_MEMORY = 0.99  # by which what is known of drafts fades with each window
+_BEFORE = 2  # drafts that the rate of the place before counts as
+_PROBED_EACH = 96  # windows, after which a neighbour of the best width is measured again
+_PROBES = 3  # windows in a row: the first one after single tokens may have some of them to catch up with
 
 
 class Width(Protocol):
@@ -57,9 +59,9 @@ class MeasuredWidth:
         self._chosen = 0
         self._recent = [deque[float](maxlen=_RECENT) for _ in range(WINDOW + 1)]
         self._cost: dict[int, float] = {}
-        # By a draft's place, of those whose predecessors were right; as if one of two had been before any was.
-        self._right = [1.0] * WINDOW
-        self._judged = [2.0] * WINDOW
+        # By a draft's place, of those whose predecessors were right.
+        self._right = [0.0] * WINDOW
+        self._judged = [0.0] * WINDOW
 
     def choose(self) -> int:
         """Return a width that is to be measured, or the best one."""
@@ -67,7 +69,7 @@ class MeasuredWidth:
             return first
         best = self.best()
         self._chosen += 1
-        if self._chosen % _PROBED_EACH:
+        if self._chosen < _PROBED_EACH or self._chosen % _PROBED_EACH >= _PROBES:
             return best
         step = 1 if self._chosen // _PROBED_EACH % 2 else -1
         return max(1, min(WINDOW, best + step))
@@ -76,26 +78,31 @@ class MeasuredWidth:
         """Take a window into the averages."""
         self._recent[tokens].append(seconds)
         self._cost[tokens] = median(self._recent[tokens])
-        for place in range(min(right + 1, tokens - 1)):
+        for place in range(WINDOW):
+            is_judged = place < min(right + 1, tokens - 1)
             self._right[place] = self._right[place] * _MEMORY + (place < right)
-            self._judged[place] = self._judged[place] * _MEMORY + 1
+            self._judged[place] = self._judged[place] * _MEMORY + is_judged
 
     def best(self) -> int:
         """Return the width with the most expected tokens per second, the narrowest of equals."""
-        return max(range(1, WINDOW + 1), key=lambda width: self.expected(width) / self.cost(width))
+        return max(enumerate(self.expected(), 1), key=lambda at: at[1] / self.cost(at[0]))[0]
 
-    def expected(self, width: int) -> float:
-        """Return the tokens that a window of `width` gives on average, 1 to `width`."""
-        total = chance = 1.0
-        for place in range(width - 1):
-            chance *= self._right[place] / self._judged[place]
-            total += chance
-        return total
+    def expected(self) -> list[float]:
+        """Return the tokens that windows of 1, 2, ... `WINDOW` tokens give on average."""
+        totals, chance, rate = [1.0], 1.0, 0.5
+        for right, judged in zip(self._right[: WINDOW - 1], self._judged, strict=False):
+            # What is known of a place is little where narrow windows are the rule: it is taken to be as the one before.
+            rate = (right + _BEFORE * rate) / (judged + _BEFORE)
+            chance *= rate
+            totals.append(totals[-1] + chance)
+        return totals
 
     def cost(self, width: int) -> float:
         """Return the seconds of a window: measured, or on the line through the two nearest widths that were."""
-        if width in self._cost or len(self._cost) < 2:
-            return self._cost.get(width, min(self._cost.values(), default=1.0))
+        if known := self._cost.get(width):
+            return known
+        if len(self._cost) < 2:
+            return min(self._cost.values(), default=1.0)
         low, high = sorted(sorted(self._cost, key=lambda other: abs(other - width))[:2])
         slope = max(0.0, (self._cost[high] - self._cost[low]) / (high - low))
         return max(self._cost[low] + slope * (width - low), 1e-9)
