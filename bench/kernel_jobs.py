@@ -10,6 +10,7 @@ import numpy as np
 from pool import random_blocks
 
 from strata_gen.model.kernel_name import KernelName
+from strata_runtime.memory import huge_bytes
 
 COLUMNS = 2048
 POOL_TOKENS, TOP_K = 1, 8
@@ -54,15 +55,29 @@ class Bench:
         rows = rows or max(32, self.total // info.row_bytes(columns))
         return rows, random_blocks(info, rows * info.row_bytes(columns) // info.block_bytes, seed=0)
 
+    def row_bytes(self, name: KernelName) -> int:
+        """Return the stored bytes of a row of `COLUMNS`."""
+        size: int = self.formats[name.format].row_bytes(COLUMNS)
+        return size
+
+    def layout(self, name: KernelName) -> Any:
+        """Return the compute layout of a name's format for its instruction set."""
+        return self.native.layout(self.pool(name.isa), name.format)
+
+    def arranged(self, name: KernelName, rows: int, blocks: Array) -> Array:
+        """Return rows of `COLUMNS` in that layout, in huge pages as the engine has them."""
+        out = huge_bytes(self.layout(name).bytes(rows, COLUMNS))
+        self.native.arrange(self.pool(name.isa), self.layout(name), rows, COLUMNS, address(blocks), address(out))
+        return out
+
     def read(self, threads: int) -> Job:
         """Return a read of `total` bytes by `threads` threads, which a bandwidth is measured with."""
-        buffer, pool = np.ones(max(self.total, 1 << 20), np.uint8), self.pool("", threads)
+        buffer, pool = huge_bytes(max(self.total, 1 << 20)), self.pool("", threads)
+        buffer.fill(1)
         return Job(lambda: self.native.checksum(pool, address(buffer), buffer.nbytes), buffer.nbytes)
 
 
-def rows_dot(bench: Bench, name: KernelName) -> Job:
-    """All rows of a large matrix in one call."""
-    rows, weights = bench.weights(name.format, COLUMNS)
+def _dot(bench: Bench, name: KernelName, rows: int, weights: Array) -> Job:
     x, out = bench.floats(name.tokens, COLUMNS), np.empty((name.tokens, rows), np.float32)
     prepared = x.view(np.uint8)
     if name.activation != "float":
@@ -71,8 +86,50 @@ def rows_dot(bench: Bench, name: KernelName) -> Job:
         for given, row in zip(x, prepared, strict=True):
             bench.native.quantize_input(quantize, COLUMNS, address(given), address(row))
     arguments = (str(name), rows, COLUMNS, address(weights), address(prepared), address(out))
+    dot = getattr(bench.native, name.kernel)
     keep = (weights, prepared, out)
-    return Job(lambda: (keep, bench.native.rows_dot(*arguments)), weights.nbytes + prepared.nbytes + out.nbytes)
+    return Job(lambda: (keep, dot(*arguments)), weights.nbytes + prepared.nbytes + out.nbytes)
+
+
+def rows_dot(bench: Bench, name: KernelName) -> Job:
+    """All rows of a large matrix in one call."""
+    return _dot(bench, name, *bench.weights(name.format, COLUMNS))
+
+
+def interleaved_dot(bench: Bench, name: KernelName) -> Job:
+    """All groups of a large matrix in one call."""
+    rows, weights = bench.weights(name.format, COLUMNS)
+    rows = rows // bench.layout(name).rows * bench.layout(name).rows
+    return _dot(bench, name, rows, bench.arranged(name, rows, weights))
+
+
+def interleave(bench: Bench, name: KernelName) -> Job:
+    """One group of very long rows."""
+    layout, info = bench.layout(name), bench.formats[name.format]
+    columns = max(1, bench.total // 2 // layout.rows // info.row_bytes(COLUMNS)) * COLUMNS
+    _, blocks = bench.weights(name.format, columns, layout.rows)
+    out = np.empty(layout.bytes(layout.rows, columns), np.uint8)
+    arguments = (str(name), columns, address(blocks), address(out))
+    keep = (blocks, out)
+    return Job(lambda: (keep, bench.native.interleave(*arguments)), blocks.nbytes + out.nbytes)
+
+
+def arrange(bench: Bench, name: KernelName) -> Job:
+    """A large matrix."""
+    rows, blocks = bench.weights(name.format, COLUMNS, max(32, bench.total // 2 // bench.row_bytes(name)))
+    layout = bench.layout(name)
+    out = np.empty(layout.bytes(rows, COLUMNS), np.uint8)
+    arguments = (bench.pool(name.isa), layout, rows, COLUMNS, address(blocks), address(out))
+    keep = (blocks, out)
+    return Job(lambda: (keep, bench.native.arrange(*arguments)), blocks.nbytes + out.nbytes)
+
+
+def xor_words(bench: Bench, name: KernelName) -> Job:
+    """One buffer."""
+    buffer = huge_bytes(max(bench.total, 1 << 20))
+    buffer.fill(1)
+    arguments = (str(name), address(buffer), buffer.nbytes // 8)
+    return Job(lambda: (buffer, bench.native.xor_words(*arguments)), buffer.nbytes)
 
 
 def quantize_input(bench: Bench, name: KernelName) -> Job:
@@ -111,7 +168,10 @@ def moe_experts(bench: Bench, name: KernelName) -> Job:
     parts = [bench.weights(name.format, *shape)[1] for shape in ((hidden, width), (hidden, width), (width, hidden))]
     weights = [[part.copy() for part in parts] for _ in range(TOP_K)]
     layer = bench.native.make_experts(
-        hidden, width, *((name.format, [address(expert[part]) for expert in weights], []) for part in range(3)), weights
+        hidden,
+        width,
+        *((name.format, [address(expert[part]) for expert in weights], [], None) for part in range(3)),
+        weights,
     )
     x, out = bench.floats(POOL_TOKENS, hidden), np.empty((POOL_TOKENS * TOP_K, hidden), np.float32)
     ids = np.arange(TOP_K, dtype=np.int32)
@@ -164,18 +224,22 @@ def ecap_redirect(bench: Bench, _name: KernelName) -> Job:
 JOBS: Mapping[str, Callable[[Bench, KernelName], Job]] = {
     job.__name__: job
     for job in (
+        arrange,
         checksum,
         combine,
         ecap_redirect,
+        interleave,
+        interleaved_dot,
         linear,
         moe_experts,
         quantize_input,
         rows_dot,
         router_topk,
         silu_multiply,
+        xor_words,
     )
 }
 """How each kernel is timed, by its name."""
 
-POOL_KERNELS = frozenset({"checksum", "linear", "moe_experts"})
+POOL_KERNELS = frozenset({"arrange", "checksum", "linear", "moe_experts"})
 """Kernels that use all threads of the pool."""

@@ -41,7 +41,8 @@ from workers import Message, Worker, serve
 from strata_runtime.bench.columns import table
 from strata_runtime.bench.machine import usable_cpus
 from strata_runtime.bench.memory import ReadBuffer
-from strata_runtime.native import ExpertPart
+from strata_runtime.memory import huge_bytes
+from strata_runtime.native import ExpertPart, Layout
 from strata_runtime.provider import find_provider
 
 OURS = "strata"
@@ -58,14 +59,28 @@ class Strata:
     def __init__(self, threads: int, name: str, experts: int) -> None:
         self._native: Any = find_provider(os.environ).native
         self._pool = self._native.make_pool([("pool.threads", str(threads))])
-        self._weights = expert_weights(name, experts)
-        gate, up, down = (self._part(name, each) for each in self._weights)
+        shapes = ((WIDTH, HIDDEN), (WIDTH, HIDDEN), (HIDDEN, WIDTH))
+        given = zip(expert_weights(name, experts), shapes, strict=True)
+        self._weights = [self._arranged(name, each, *shape) for each, shape in given]
+        layout = self._native.layout(self._pool, name)
+        gate, up, down = (self._part(name, each, layout) for each in self._weights)
         self._layer = self._native.make_experts(HIDDEN, WIDTH, gate, up, down, self._weights)
         self._experts = experts
 
+    def _arranged(self, name: str, matrices: Bytes, rows: int, columns: int) -> Bytes:
+        """Bring the matrices of all experts into the layout that the engine gives them."""
+        layout = self._native.layout(self._pool, name)
+        if layout is None:
+            return matrices
+        size = layout.bytes(rows, columns)
+        arranged = huge_bytes(len(matrices) * size).reshape(len(matrices), size)
+        for matrix, to in zip(matrices, arranged, strict=True):
+            self._native.arrange(self._pool, layout, rows, columns, matrix.ctypes.data, to.ctypes.data)
+        return arranged
+
     @staticmethod
-    def _part(name: str, matrices: Bytes) -> ExpertPart:
-        return name, [matrix.ctypes.data for matrix in matrices], []
+    def _part(name: str, matrices: Bytes, layout: Layout | None) -> ExpertPart:
+        return name, [matrix.ctypes.data for matrix in matrices], [], layout
 
     def answer(self, message: Message) -> Message:
         """Time the calls of {tokens, turn, walk}: seconds of one, and the first call's first row; or {read}."""

@@ -24,7 +24,7 @@ from strata_gen.model.evidence import parity_test, parity_test_of
 from strata_gen.model.format import Activation
 from strata_gen.model.instances import pruning_of
 from strata_gen.model.kernel import Kernel, Part
-from strata_gen.model.kernel_name import Grammar, KernelName, most_tokens
+from strata_gen.model.kernel_name import Grammar, KernelName, has_layout, most_tokens
 from strata_gen.model.specset import SpecSet
 from strata_gen.model.target import Backend, Target
 from strata_gen.resolve import targets_in_order
@@ -151,6 +151,9 @@ class Describer:
             parts = self.grammar.kernels[used].parts
             if Part.FORMAT not in parts and Part.ACTIVATION in parts and name.activation is Activation.FLOAT:
                 continue  # float inputs are taken as they are
+            spec = self.grammar.formats.get(name.format)
+            if name.isa in self.grammar.isas and not has_layout(self.grammar.kernels[used], spec, name.isa):
+                continue
             yield ".".join((used, *(name.text(part) or "*" for part in parts)))
 
     def _kernel(self, kernel: Kernel) -> Iterator[Fact]:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from strata_gen.diagnostics import Span
 from strata_gen.model.evidence import benchmark, reference_function
 from strata_gen.model.format import ACTIVATION_HELP, Activation, Format
-from strata_gen.model.kernel import Kernel
-from strata_gen.model.kernel_name import KernelName
+from strata_gen.model.kernel import Kernel, KernelLayout
+from strata_gen.model.kernel_name import KernelName, interleaved_symbol
 from strata_gen.model.knob import Knob
 from strata_gen.model.target import CpuLevel, Target
 from strata_gen.model.values import show_value
@@ -83,6 +83,8 @@ def code_facts(kernel: Kernel, name: KernelName) -> Iterator[Fact]:
         yield Fact("symbol", (f"strata::{kernel.function}",))
     elif name.isa:
         table = name.symbol if name.format else f"kLevel.{name.symbol}"
+        if kernel.layout is KernelLayout.COMPUTE:
+            table = interleaved_symbol(name.format)
         yield Fact("symbol", (f"strata::levels::{name.isa}::{table}",))
     parameters = (f"{p.name}: {p.type} {p.shape}, {p.access}, owned by the {p.owner}" for p in kernel.parameters)
     yield Fact("parameters", tuple(parameters))

@@ -25,7 +25,7 @@ namespace strata {
 namespace {
 
 // Version of the protocol in strata_runtime/native.py.
-constexpr int kAbiVersion = 4;
+constexpr int kAbiVersion = 5;
 
 PoolOptions pool_options(const Knobs& knobs) {
   const Pinning pinning = knobs.pool_pin == PoolPin::kOn    ? Pinning::kOn
@@ -57,6 +57,41 @@ std::string parse_knob(const std::string& name, const std::string& text) {
   return print(name, knobs);
 }
 
+// The compute layout of one format for the kernels of one pool.
+struct Layout {
+  const formats::Info* format;
+  const InterleavedKernels* interleaved;
+
+  std::size_t bytes(std::int64_t rows, std::int64_t columns) const {
+    return interleaved_bytes(*format, *interleaved, size(rows, "rows"), size(columns, "columns"));
+  }
+};
+
+std::optional<Layout> layout_of(const Runner& pool, const std::string& format) {
+  const formats::Info& info = format_named(format);
+  const InterleavedKernels* interleaved = pool.kernels.formats[info.id]->interleaved;
+  if (interleaved == nullptr) return std::nullopt;
+  return Layout{&info, interleaved};
+}
+
+// The kernels that read `layout`, which is of `format`; null for rows as they are stored.
+const InterleavedKernels* interleaved_of(const Layout* layout, const formats::Info& format) {
+  if (layout == nullptr) return nullptr;
+  if (layout->format != &format) {
+    throw std::invalid_argument("a matrix in " + std::string(format.name) + " cannot have the layout of " +
+                                std::string(layout->format->name));
+  }
+  return layout->interleaved;
+}
+
+void bind_arrange(Runner& pool, const Layout& layout, std::int64_t rows, std::int64_t columns, std::uintptr_t blocks,
+                  std::uintptr_t out) {
+  const std::size_t count = size(rows, "rows");
+  const std::size_t wide = size(columns, "columns");
+  const py::gil_scoped_release release;
+  arrange(pool, *layout.format, count, wide, pointer<const std::byte>(blocks), pointer<std::byte>(out));
+}
+
 // Weights keep the Python object alive that owns their memory.
 struct OwnedMatrix {
   Matrix matrix;
@@ -69,22 +104,25 @@ struct OwnedExperts {
 };
 
 std::unique_ptr<OwnedMatrix> make_matrix(const std::string& format, std::int64_t rows, std::int64_t columns,
-                                         std::uintptr_t address, std::uint64_t bytes, py::object owner, float scale) {
+                                         std::uintptr_t address, std::uint64_t bytes, py::object owner, float scale,
+                                         const Layout* layout) {
+  const formats::Info& info = format_named(format);
   return std::make_unique<OwnedMatrix>(
-      OwnedMatrix{Matrix(format_named(format), size(rows, "rows"), size(columns, "columns"),
-                         pointer<const std::byte>(address), bytes, scale),
+      OwnedMatrix{Matrix(info, size(rows, "rows"), size(columns, "columns"), pointer<const std::byte>(address), bytes,
+                         scale, interleaved_of(layout, info)),
                   std::move(owner)});
 }
 
-// Name of the format, address of each expert's matrix, scale of each or none.
-using PartArguments = std::tuple<std::string, std::vector<std::uintptr_t>, std::vector<float>>;
+// Name of the format, address of each expert's matrix, scale of each or none, their layout or null.
+using PartArguments = std::tuple<std::string, std::vector<std::uintptr_t>, std::vector<float>, const Layout*>;
 
 ExpertPart expert_part(const PartArguments& arguments) {
-  const auto& [format, addresses, scales] = arguments;
+  const auto& [format, addresses, scales, layout] = arguments;
+  const formats::Info& info = format_named(format);
   std::vector<const std::byte*> blocks;
   blocks.reserve(addresses.size());
   for (const std::uintptr_t address : addresses) blocks.push_back(pointer<const std::byte>(address));
-  return {format_named(format), std::move(blocks), scales};
+  return {info, std::move(blocks), scales, interleaved_of(layout, info)};
 }
 
 std::unique_ptr<OwnedExperts> make_experts(std::int64_t hidden, std::int64_t width, const PartArguments& gate,
@@ -158,6 +196,9 @@ PYBIND11_MODULE(_native, module) {
       .def_property_readonly("threads", [](const Runner& pool) { return pool.pool.threads(); })
       .def_property_readonly("isa", [](const Runner& pool) { return pool.kernels.isa; })
       .def("close", [](Runner& pool) { pool.pool.close(); }, py::call_guard<py::gil_scoped_release>());
+  py::class_<Layout>(module, "Layout", py::module_local())
+      .def_property_readonly("rows", [](const Layout& self) { return self.interleaved->rows; })
+      .def("bytes", &Layout::bytes, py::arg("rows"), py::arg("columns"));
   py::class_<OwnedMatrix>(module, "Matrix", py::module_local())
       .def_property_readonly("rows", [](const OwnedMatrix& self) { return self.matrix.rows(); })
       .def_property_readonly("columns", [](const OwnedMatrix& self) { return self.matrix.columns(); });
@@ -165,8 +206,11 @@ PYBIND11_MODULE(_native, module) {
       .def_property_readonly("count", [](const OwnedExperts& self) { return self.experts.all.size(); });
 
   module.def("make_pool", make_pool, py::arg("knobs"), py::arg("isa") = std::nullopt);
+  module.def("layout", layout_of, py::arg("pool"), py::arg("format"));
+  module.def("arrange", bind_arrange, py::arg("pool"), py::arg("layout"), py::arg("rows"), py::arg("columns"),
+             py::arg("blocks"), py::arg("out"));
   module.def("make_matrix", make_matrix, py::arg("format"), py::arg("rows"), py::arg("columns"), py::arg("address"),
-             py::arg("bytes"), py::arg("owner"), py::arg("scale") = 1.0f);
+             py::arg("bytes"), py::arg("owner"), py::arg("scale") = 1.0f, py::arg("layout") = nullptr);
   module.def("make_experts", make_experts, py::arg("hidden"), py::arg("width"), py::arg("gate"), py::arg("up"),
              py::arg("down"), py::arg("owner"));
   module.def("linear", bind_linear, py::arg("pool"), py::arg("matrix"), py::arg("tokens"), py::arg("x"),

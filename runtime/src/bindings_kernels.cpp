@@ -30,10 +30,11 @@ Function function_of(const NamedKernel& kernel, const char* what) {
   throw std::invalid_argument(std::string(kernel.name()) + " is no instance of " + what);
 }
 
-void bind_rows_dot(const std::string& name, std::int64_t rows, std::int64_t columns, std::uintptr_t weights,
-                   std::uintptr_t x, std::uintptr_t out) {
+// Rows as they are stored for rows_dot, whole groups in the compute layout for interleaved_dot.
+void bind_dot(const std::string& name, std::int64_t rows, std::int64_t columns, std::uintptr_t weights,
+              std::uintptr_t x, std::uintptr_t out) {
   const NamedKernel kernel = kernel_named(name);
-  const auto rows_dot = function_of<RowsDot>(kernel, "rows_dot");
+  const auto dot = function_of<RowsDot>(kernel, "a dot kernel");
   const std::size_t count = size(rows, "rows");
   const std::size_t wide = size(columns, "columns");
   const Inputs inputs{pointer<const std::byte>(x), input_bytes(kernel.activation, wide)};
@@ -43,8 +44,29 @@ void bind_rows_dot(const std::string& name, std::int64_t rows, std::int64_t colu
     from[token] = inputs[token];
     to[token] = pointer<float>(out) + token * count;
   }
+  std::size_t bytes = row_bytes(*kernel.format, wide);
+  if (kernel.interleaved != nullptr) {
+    if (count % kernel.interleaved->rows != 0) throw std::invalid_argument(name + " takes whole groups of rows");
+    bytes = bytes / kernel.format->bytes * kernel.interleaved->block_bytes;
+  }
   const py::gil_scoped_release release;
-  rows_dot({pointer<const std::byte>(weights), row_bytes(*kernel.format, wide), count, wide, from.data(), to.data()});
+  dot({pointer<const std::byte>(weights), bytes, count, wide, from.data(), to.data()});
+}
+
+void bind_interleave(const std::string& name, std::int64_t columns, std::uintptr_t blocks, std::uintptr_t out) {
+  const NamedKernel kernel = kernel_named(name);
+  const auto interleave = function_of<Interleave>(kernel, "interleave");
+  const std::size_t bytes = row_bytes(*kernel.format, size(columns, "columns"));
+  const py::gil_scoped_release release;
+  interleave(pointer<const std::byte>(blocks), bytes, bytes / kernel.format->bytes, pointer<std::byte>(out));
+}
+
+std::uint64_t bind_xor_words(const std::string& name, std::uintptr_t data, std::uint64_t words) {
+  const auto xor_words = function_of<XorWords>(kernel_named(name), "xor_words");
+  const py::gil_scoped_release release;
+  std::uint64_t result;
+  xor_words(pointer<const std::byte>(data), words, &result);
+  return result;
 }
 
 // Returns the bytes of a prepared input; writes it unless `out` is 0.
@@ -70,8 +92,12 @@ void bind_silu_multiply(const std::string& name, std::int64_t count, std::uintpt
 
 void bind_kernels(py::module_& module) {
   module.def("kernel_names", kernel_names);
-  module.def("rows_dot", bind_rows_dot, py::arg("name"), py::arg("rows"), py::arg("columns"), py::arg("weights"),
-             py::arg("x"), py::arg("out"));
+  for (const char* kernel : {"rows_dot", "interleaved_dot"}) {
+    module.def(kernel, bind_dot, py::arg("name"), py::arg("rows"), py::arg("columns"), py::arg("weights"), py::arg("x"),
+               py::arg("out"));
+  }
+  module.def("interleave", bind_interleave, py::arg("name"), py::arg("columns"), py::arg("blocks"), py::arg("out"));
+  module.def("xor_words", bind_xor_words, py::arg("name"), py::arg("data"), py::arg("words"));
   module.def("quantize_input", bind_quantize_input, py::arg("name"), py::arg("columns"), py::arg("x"), py::arg("out"));
   module.def("silu_multiply", bind_silu_multiply, py::arg("name"), py::arg("count"), py::arg("gate"), py::arg("up"));
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "inputs.hpp"
+#include "products.hpp"
 #include "strata/ops.hpp"
 
 namespace strata {
@@ -14,8 +15,12 @@ namespace {
 // Tokens computed at a time: bounds the scratch memory of a long prompt.
 constexpr std::size_t kTokensPerPass = 512;
 
-// Rows of gate and up that are finished together: what the smallest block of the next product holds.
+// Rows of gate and up that are claimed together: what the smallest block of the next product holds.
 constexpr std::size_t kRowBlock = Int8Row::kBlock;
+
+// Rows of gate that are read before as many of up: going from one matrix to the other stops what fetches ahead. Divides
+// the largest block of the next product.
+constexpr std::size_t kRowsInTurn = 128;
 
 // Entries that share one expert; `first` and `last` delimit them in Groups::entries.
 struct Group {
@@ -143,8 +148,8 @@ class Pass {
                const Inputs& up_inputs) const {
     const std::size_t rows = last - first;
     for_tiles(group, [&](const std::size_t* entries, std::size_t count) {
-      std::array<std::array<float, kRowBlock>, kMaxTokens> gate;
-      std::array<std::array<float, kRowBlock>, kMaxTokens> up;
+      std::array<std::array<float, kRowsInTurn>, kMaxTokens> gate;
+      std::array<std::array<float, kRowsInTurn>, kMaxTokens> up;
       std::array<const std::byte*, kMaxTokens> gate_from;
       std::array<const std::byte*, kMaxTokens> up_from;
       std::array<float*, kMaxTokens> to_gate;
@@ -188,9 +193,7 @@ class Pass {
 
   void dot(const Matrix& matrix, std::size_t first, std::size_t last, std::size_t tokens, const std::byte* const* from,
            float* const* to) const {
-    kernels_.formats[matrix.format().id]->rows_dot[tokens - 1](
-        {matrix.row(first), matrix.row_bytes(), last - first, matrix.columns(), from, to});
-    for (std::size_t t = 0; t < tokens; ++t) matrix.apply_scale(to[t], last - first);
+    products(kernels_, matrix, first, last, tokens, from, to);
   }
 
   const LevelKernels& kernels_;
@@ -251,8 +254,9 @@ void experts_pass(Pool::Session& session, const Runner& runner, const Experts& l
   session.run(
       items(layer.width), grain(gate, gate.row_bytes() + up.row_bytes()), [&](std::size_t begin, std::size_t end) {
         for_row_blocks(groups, layer.width, begin, end, [&](const Group& group, std::size_t first, std::size_t last) {
-          for (std::size_t row = first; row < last; row += kRowBlock) {
-            pass.gate_up(group, row, std::min(last, row + kRowBlock), gate_inputs, up_inputs);
+          for (std::size_t row = first; row < last; row = row / kRowsInTurn * kRowsInTurn + kRowsInTurn) {
+            const std::size_t stop = std::min(last, row / kRowsInTurn * kRowsInTurn + kRowsInTurn);
+            pass.gate_up(group, row, stop, gate_inputs, up_inputs);
           }
         });
       });
@@ -271,6 +275,8 @@ void run_experts(Runner& runner, const Experts& layer, std::size_t tokens, std::
   if (x == nullptr || ids == nullptr || out == nullptr) {
     throw std::invalid_argument("experts: null address of inputs, ids or outputs");
   }
+  const Experts::Expert& any = layer.all.front();
+  for (const Matrix* matrix : {&any.gate, &any.up, &any.down}) require_layout(runner.kernels, *matrix);
   require_ids(layer, tokens, top_k, ids);
   Pool::Session session = runner.pool.open();
   for (std::size_t first = 0; first < tokens; first += kTokensPerPass) {

@@ -3,6 +3,7 @@
 #include <stdexcept>
 
 #include "inputs.hpp"
+#include "products.hpp"
 #include "strata/ops.hpp"
 
 namespace strata {
@@ -16,7 +17,6 @@ void linear_pass(Pool::Session& session, const Runner& runner, const Matrix& mat
   const Activation activation = matrix.format().activation;
   std::byte* scratch = session.scratch(tokens * input_bytes(activation, matrix.columns()));
   const Inputs inputs = prepare_inputs(session, runner.kernels, activation, tokens, matrix.columns(), x, scratch);
-  const FormatKernels& kernels = *runner.kernels.formats[matrix.format().id];
   const std::size_t grain =
       claim_grain(runner.claim_rows, matrix.rows(), matrix.row_bytes(), tokens, session.threads());
   // A range of rows stays in the cache while all tokens pass over it.
@@ -29,9 +29,7 @@ void linear_pass(Pool::Session& session, const Runner& runner, const Matrix& mat
         from[t] = inputs[first + t];
         to[t] = out + (first + t) * matrix.rows() + begin;
       }
-      kernels.rows_dot[count - 1](
-          {matrix.row(begin), matrix.row_bytes(), end - begin, matrix.columns(), from.data(), to.data()});
-      for (std::size_t t = 0; t < count; ++t) matrix.apply_scale(to[t], end - begin);
+      products(runner.kernels, matrix, begin, end, count, from.data(), to.data());
     }
   });
 }
@@ -41,6 +39,7 @@ void linear_pass(Pool::Session& session, const Runner& runner, const Matrix& mat
 void linear(Runner& runner, const Matrix& matrix, std::size_t tokens, const float* x, float* out) {
   if (tokens == 0) return;
   if (x == nullptr || out == nullptr) throw std::invalid_argument("linear: null address of inputs or outputs");
+  require_layout(runner.kernels, matrix);
   Pool::Session session = runner.pool.open();
   for (std::size_t first = 0; first < tokens; first += kTokensPerPass) {
     const std::size_t count = std::min(kTokensPerPass, tokens - first);

@@ -14,11 +14,18 @@ std::vector<NamedKernel> kernels_of(const LevelKernels& level) {
       {level.quantize_input_int8, nullptr, 0, Activation::kInt8},
       {level.quantize_input_int8_256, nullptr, 0, Activation::kInt8x256},
       {level.silu_multiply, nullptr, 0, Activation::kFloat},
+      {level.xor_words, nullptr, 0, Activation::kFloat},
   };
   for (const formats::Info& format : formats::all()) {
     std::size_t tokens = 0;
     for (const RowsDot& kernel : level.formats[format.id]->rows_dot) {
       found.push_back({kernel, &format, ++tokens, format.activation});
+    }
+    const InterleavedKernels* interleaved = level.formats[format.id]->interleaved;
+    if (interleaved == nullptr) continue;
+    found.push_back({interleaved->interleave, &format, 0, format.activation, interleaved});
+    for (tokens = 0; tokens < interleaved->dots.size(); ++tokens) {
+      found.push_back({interleaved->dots[tokens], &format, tokens + 1, format.activation, interleaved});
     }
   }
   return found;

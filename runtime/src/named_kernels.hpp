@@ -12,12 +12,13 @@
 namespace strata {
 
 // One entry of a level's tables. `format` is null and `tokens` 0 for kernels that no format or number tells apart;
-// `activation` is the form that a kernel takes or makes.
+// `activation` is the form that a kernel takes or makes, `interleaved` the compute layout that it reads or makes.
 struct NamedKernel {
-  std::variant<RowsDot, Quantize, SiluMultiply> function;
+  std::variant<RowsDot, Quantize, SiluMultiply, XorWords, Interleave> function;
   const formats::Info* format = nullptr;
   std::size_t tokens = 0;
   Activation activation = Activation::kFloat;
+  const InterleavedKernels* interleaved = nullptr;
 
   const char* name() const;
 };

@@ -41,20 +41,34 @@ std::size_t row_bytes(const formats::Info& format, std::size_t columns) {
   return columns / format.block * format.bytes;
 }
 
+std::size_t interleaved_bytes(const formats::Info& format, const InterleavedKernels& interleaved, std::size_t rows,
+                              std::size_t columns) {
+  require_countable(rows, columns);
+  const std::size_t row = row_bytes(format, columns);
+  const std::size_t groups = rows / interleaved.rows;
+  return groups * (row / format.bytes * interleaved.block_bytes) + rows % interleaved.rows * row;
+}
+
 Matrix::Matrix(const formats::Info& format, std::size_t rows, std::size_t columns, const std::byte* blocks,
-               std::size_t bytes, float scale)
+               std::size_t bytes, float scale, const InterleavedKernels* interleaved)
     : format_(&format),
       rows_(rows),
       columns_(columns),
       row_bytes_(strata::row_bytes(format, columns)),
       blocks_(blocks),
-      scale_(scale) {
+      scale_(scale),
+      interleaved_(interleaved),
+      group_bytes_(interleaved == nullptr ? 0 : row_bytes_ / format.bytes * interleaved->block_bytes),
+      grouped_rows_(interleaved == nullptr ? 0 : rows / interleaved->rows * interleaved->rows),
+      single_rows_(interleaved == nullptr ? blocks : blocks + grouped_rows_ / interleaved->rows * group_bytes_) {
   if (rows == 0 || columns == 0) throw std::invalid_argument("a matrix of " + shape(rows, columns) + " is empty");
   require_countable(rows, columns);
   require_address(blocks, "weights");
-  if (bytes != rows * row_bytes_) {
+  const std::size_t needed =
+      interleaved == nullptr ? rows * row_bytes_ : interleaved_bytes(format, *interleaved, rows, columns);
+  if (bytes != needed) {
     throw std::invalid_argument("a matrix of " + shape(rows, columns) + " in " + std::string(format.name) + " takes " +
-                                std::to_string(rows * row_bytes_) + " bytes, not " + std::to_string(bytes));
+                                std::to_string(needed) + " bytes, not " + std::to_string(bytes));
   }
 }
 
@@ -75,9 +89,11 @@ Experts::Experts(std::size_t hidden_size, std::size_t expert_width, const Expert
   }
   require_countable(hidden, width);
   const auto matrix = [](const ExpertPart& part, std::size_t rows, std::size_t columns, std::size_t index) {
-    const std::size_t bytes = rows * strata::row_bytes(part.format, columns);
+    const std::size_t bytes = part.interleaved == nullptr
+                                  ? rows * strata::row_bytes(part.format, columns)
+                                  : interleaved_bytes(part.format, *part.interleaved, rows, columns);
     return Matrix(part.format, rows, columns, part.blocks[index], bytes,
-                  part.scales.empty() ? 1.0f : part.scales[index]);
+                  part.scales.empty() ? 1.0f : part.scales[index], part.interleaved);
   };
   all.reserve(count);
   for (std::size_t index = 0; index < count; ++index) {

@@ -50,6 +50,12 @@ class EngineSettings:
     Default: 512. STRATA_ENGINE_PROMPT_CHUNK, --engine-prompt-chunk.
     """
 
+    weight_layout: Literal["auto", "stored", "compute"]
+    """Whether weights are arranged in memory for the kernels of this CPU.
+
+    Default: auto. STRATA_ENGINE_WEIGHT_LAYOUT, --engine-weight-layout.
+    """
+
 @dataclass(frozen=True, slots=True)
 class PoolSettings:
     """Knobs `pool.*`."""

@@ -13,7 +13,6 @@ import torch
 
 from strata_runtime.checkpoint.network import Network, read_network
 from strata_runtime.checkpoint.source import open_checkpoint
-from strata_runtime.checkpoint.stored import Stored
 from strata_runtime.checkpoint.weights import LayerWeights, Weights, load_weights
 from strata_runtime.errors import UserError
 from strata_runtime.formats import FormatInfo
@@ -21,6 +20,7 @@ from strata_runtime.layers.attention import Reach
 from strata_runtime.layers.buffers import Workspace
 from strata_runtime.layers.experts import STORED
 from strata_runtime.layers.kv_cache import KVCache, make_cache
+from strata_runtime.layers.layout import choose_layout
 from strata_runtime.layers.linear import Compute, Embedding, Linear, floats
 from strata_runtime.layers.mtp import Mtp
 from strata_runtime.layers.norm import RmsNorm
@@ -41,8 +41,9 @@ class ModelInfo:
     `path`: its folder or file. `parameters` counts every number of the checkpoint. `expert_format` is the one in
     memory, `expert_bytes` what all routed experts take in it. Every pass reads `head_bytes`, the output matrix, and
     `dense_bytes`, what else the layers hold beside routed experts. `further_layers` predict further tokens, and
-    `window.draft` says whether the first of them is loaded; the sizes are those of the network proper. `eos_ids`: what
-    its config says. `notes`: one line for each reason for which tensors were left out.
+    `window.draft` says whether the first of them is loaded; the sizes are those of the network proper, in the stored
+    format. `arranged_bytes`: memory of the weights that were arranged for the kernels, 0 when none were. `eos_ids`:
+    what its config says. `notes`: one line for each reason for which tensors were left out, or weights not arranged.
     """
 
     path: Path
@@ -61,6 +62,7 @@ class ModelInfo:
     expert_bytes: int
     dense_bytes: int
     head_bytes: int
+    arranged_bytes: int
     eos_ids: tuple[int, ...]
     notes: tuple[str, ...]
 
@@ -78,6 +80,7 @@ class Model:
         compute: Compute,
         weights: Weights,
         layers: tuple[Layer, ...],
+        head: Linear,
         further: Layer | None,
     ) -> None:
         self.info = info
@@ -87,7 +90,7 @@ class Model:
         self._embedding = Embedding(compute, tensors["embedding"])
         self._layers = layers
         self._norm = RmsNorm(floats(tensors["final_norm"]), network.norm_eps)
-        self._head = Linear(compute, _head(weights), scale=tensors.get("head_scale"))
+        self._head = head
         self._workspace = Workspace(network, max(layer.width for layer in (*layers, *((further,) if further else ()))))
         self.mtp: Mtp | None = None
         if further is not None:
@@ -106,12 +109,15 @@ class Model:
         weights = load_weights(checkpoint.tensors, config, checkpoint.layout, network.layers)
         wanted = _expert_format(provider, settings.engine.expert_format)
         pool = make_pool(provider, settings)
-        compute = Compute(provider.native, pool)
         try:
+            choice = settings.engine.weight_layout
+            drafts = _further(weights, checkpoint.path) if settings.window.draft == "mtp" else None
+            all_layers = weights.layers if drafts is None else (*weights.layers, drafts)
+            layout = choose_layout(provider.native, pool, weights.head, all_layers, wanted, choice)
+            compute = Compute(provider.native, pool, layout.placer)
             layers = load_layers(compute, weights.layers, network, wanted, progress or _quiet)
-            further = None
-            if settings.window.draft == "mtp":
-                further = Layer(compute, _further(weights, checkpoint.path), network, wanted, network.layers)
+            head = Linear(compute, weights.head, scale=weights.tensors.get("head_scale"))
+            further = None if drafts is None else Layer(compute, drafts, network, wanted, network.layers)
             formats = sorted(frozenset[str]().union(*(layer.expert_formats for layer in layers)))
             info = ModelInfo(
                 path=checkpoint.path,
@@ -129,13 +135,14 @@ class Model:
                 expert_format=" and ".join(formats) or "none",
                 expert_bytes=sum(layer.expert_bytes for layer in layers),
                 dense_bytes=sum(len(each.data) for layer in weights.layers for each in layer.tensors.values()),
-                head_bytes=len(_head(weights).data),
+                head_bytes=len(weights.head.data),
+                arranged_bytes=layout.arranged_bytes,
                 eos_ids=network.eos_ids,
-                notes=checkpoint.notes,
+                notes=(*checkpoint.notes, *layout.notes),
             )
-            return Model(info, network, compute, weights, layers, further)
+            return Model(info, network, compute, weights, layers, head, further)
         except BaseException:
-            compute.pool.close()
+            pool.close()
             raise
 
     def new_cache(self, capacity: int) -> KVCache:
@@ -207,11 +214,6 @@ class Model:
     def close(self) -> None:
         """Stop the workers. The model cannot be used after that. Idempotent."""
         self._compute.pool.close()
-
-
-def _head(weights: Weights) -> Stored:
-    """Return the output matrix: the embedding where a network has no other."""
-    return weights.tensors.get("head", weights.tensors["embedding"])
 
 
 def _further(weights: Weights, path: Path) -> LayerWeights:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-ABI_VERSION = 4
+ABI_VERSION = 5
 """Version of the protocol below; a compiled module that says another one is refused before it is imported."""
 
 
@@ -24,6 +24,17 @@ class Pool(Protocol):
 
     def close(self) -> None:
         """Stop and join the workers; later jobs raise `RuntimeError`. Idempotent."""
+        ...
+
+
+class Layout(Protocol):
+    """The compute layout of one format for one pool: groups of `rows` rows stand side by side in memory."""
+
+    @property
+    def rows(self) -> int: ...  # noqa: D102
+
+    def bytes(self, rows: int, columns: int) -> int:
+        """Bytes of a whole matrix in it."""
         ...
 
 
@@ -43,10 +54,10 @@ class Experts(Protocol):
     def count(self) -> int: ...  # noqa: D102
 
 
-ExpertPart = tuple[str, Sequence[int], Sequence[float]]
-"""One of the three matrices of all experts: its format, each one's address, each one's scale (empty: none is scaled).
+ExpertPart = tuple[str, Sequence[int], Sequence[float], Layout | None]
+"""One of the three matrices of all experts: format, each one's address, each one's scale, layout (None: as stored).
 
-A scale multiplies the matrix's products.
+A scale multiplies the matrix's products; with an empty sequence none is scaled.
 """
 
 
@@ -102,12 +113,31 @@ class NativeModule(Protocol):
         """Start a pool. `knobs`: (name, canonical text) of the native knobs; the C++ parser reads them."""
         ...
 
-    def make_matrix(
-        self, format: str, rows: int, columns: int, address: int, bytes: int, owner: object, scale: float = 1.0
-    ) -> Matrix:
-        """Wrap stored weights without copying. `bytes` must equal rows * bytes per row of the format.
+    def layout(self, pool: Pool, format: str) -> Layout | None:
+        """Return the compute layout of a format; None where the pool's kernels read blocks as they are stored."""
+        ...
 
-        `scale` multiplies the matrix's products.
+    def arrange(self, pool: Pool, layout: Layout, rows: int, columns: int, blocks: int, out: int) -> None:
+        """Bring stored rows at `blocks` into a compute layout at `out`, which has `layout.bytes(rows, columns)` bytes.
+
+        Groups do not depend on one another: a matrix can be arranged in pieces of whole groups, one after the other.
+        """
+        ...
+
+    def make_matrix(
+        self,
+        format: str,
+        rows: int,
+        columns: int,
+        address: int,
+        bytes: int,
+        owner: object,
+        scale: float = 1.0,
+        layout: Layout | None = None,
+    ) -> Matrix:
+        """Wrap weights without copying. `bytes` must be what the rows take as they are stored, or in `layout`.
+
+        `scale` multiplies the matrix's products. A matrix in a layout is for the pool that the layout is of.
         """
         ...
 

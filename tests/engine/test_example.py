@@ -19,7 +19,11 @@ class Provider(ReferenceProvider):
 
     backend: str = "cpu"
     arch: str = "reference"
-    knobs: tuple = (*KNOBS, knob("engine.expert_format", "enum", "stored", choices=("stored", "f32")))
+    knobs: tuple = (
+        *KNOBS,
+        knob("engine.expert_format", "enum", "stored", choices=("stored", "f32")),
+        knob("engine.weight_layout", "enum", "auto", choices=("auto", "stored")),
+    )
     settings_type: type = Settings
 
 

@@ -36,10 +36,14 @@ def native(provider: Provider) -> Any:
     return provider.native
 
 
-@pytest.fixture(params=["generic", "avx2", "avx512", "avx512vnni"])
+@pytest.fixture(params=["generic", "avx2", "avx512", "avx512vnni", "avx512vnni arranged"])
 def kernels(request: pytest.FixtureRequest, native: Any, provider: Provider) -> Iterator[Kernels]:
-    """The package's operations on numpy arrays, at each level that this CPU can run, with two workers."""
-    if request.param not in native.ISAS:
-        pytest.skip(f"this CPU has no {request.param}")
-    with Kernels(provider, isa=request.param, knobs={"pool.threads": "2"}) as made:
+    """The package's operations on numpy arrays, at each level that this CPU can run, with two workers.
+
+    Once more where the level has compute layouts, with weights arranged.
+    """
+    isa, _, arranged = request.param.partition(" ")
+    if isa not in native.ISAS:
+        pytest.skip(f"this CPU has no {isa}")
+    with Kernels(provider, isa=isa, knobs={"pool.threads": "2"}, arranged=bool(arranged)) as made:
         yield made

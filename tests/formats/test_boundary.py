@@ -56,7 +56,7 @@ def test_null_weights(kernels: Kernels) -> None:
     ],
 )
 def test_uneven_experts(kernels: Kernels, counts: tuple[int, int, int], message: str) -> None:
-    parts = [("q8_0", [address(BLOCKS)] * count, []) for count in counts]
+    parts = [("q8_0", [address(BLOCKS)] * count, [], None) for count in counts]
     with pytest.raises(ValueError, match=message):
         kernels.native.make_experts(32, 32, *parts, BLOCKS)
 
@@ -64,17 +64,17 @@ def test_uneven_experts(kernels: Kernels, counts: tuple[int, int, int], message:
 @pytest.mark.parametrize(("hidden", "width"), [(32, 48), (48, 32), (2880, 720)])
 def test_expert_sizes_that_blocks_do_not_divide(kernels: Kernels, hidden: int, width: int) -> None:
     with pytest.raises(ValueError, match="cannot be stored as q8_0: its blocks hold 32 values each"):
-        kernels.native.make_experts(hidden, width, *([("q8_0", [address(BLOCKS)], [])] * 3), BLOCKS)
+        kernels.native.make_experts(hidden, width, *([("q8_0", [address(BLOCKS)], [], None)] * 3), BLOCKS)
 
 
 def test_a_null_expert(kernels: Kernels) -> None:
     with pytest.raises(ValueError, match="weights: null address"):
-        good, null = ("q8_0", [address(BLOCKS)], []), ("q8_0", [0], [])
+        good, null = ("q8_0", [address(BLOCKS)], [], None), ("q8_0", [0], [], None)
         kernels.native.make_experts(32, 32, good, null, good, BLOCKS)
 
 
 def test_scales_for_some_experts_only(kernels: Kernels) -> None:
-    good, uneven = ("q8_0", [address(BLOCKS)], []), ("q8_0", [address(BLOCKS)], [1.0, 2.0])
+    good, uneven = ("q8_0", [address(BLOCKS)], [], None), ("q8_0", [address(BLOCKS)], [1.0, 2.0], None)
     with pytest.raises(ValueError, match="experts: 2 scales for 1 matrices"):
         kernels.native.make_experts(32, 32, good, good, uneven, BLOCKS)
 

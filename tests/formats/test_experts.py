@@ -103,12 +103,14 @@ def test_a_rows_bits_do_not_depend_on_the_window(kernels: Kernels, name: str) ->
             assert np.array_equal(bits(alone.reshape(tokens, 2, hidden)), bits(together[part]))
 
 
+@pytest.mark.parametrize("arranged", [False, True])
 @pytest.mark.parametrize("name", NAMES)
-def test_bits_do_not_depend_on_threads_or_claims(provider: Provider, name: str) -> None:
+def test_bits_do_not_depend_on_threads_or_claims(provider: Provider, name: str, arranged: bool) -> None:
     outputs = []
     for threads in ("1", "2", "5"):
         for claim in ("0", "32", "8192"):
-            with Kernels(provider, knobs={"pool.threads": threads, "pool.claim_rows": claim}) as kernels:
+            knobs = {"pool.threads": threads, "pool.claim_rows": claim}
+            with Kernels(provider, knobs=knobs, arranged=arranged) as kernels:
                 layer = make_layer(kernels, name, 8, *sized(name, 256, 96))
                 outputs.append(bits(kernels.experts(layer, inputs(12, 256), routes(12, 4, 8))))
     assert all(np.array_equal(outputs[0], other) for other in outputs)

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 from strata_gen.model.specset import SpecSet
 from strata_runtime.provider import Provider
-from support.blocks import block_of, factors, names, put
+from support.blocks import block_of, factors, laid_out, names, put
 from support.kernels import Floats, Kernels, Stored, bits, error_scale, product
 
 NAMES = names()
+LAYOUTS = {isa: laid_out(isa) for isa in ("generic", "avx2", "avx512", "avx512vnni")}
 MOST_TOKENS = 8
 pytestmark = pytest.mark.native
 
@@ -71,20 +72,27 @@ def test_a_rows_bits_do_not_depend_on_the_rows_around_it(kernels: Kernels, name:
     weights = kernels.random(name, 41, wide(name, 96))
     x = random(2, 5, weights.columns)
     whole = kernels.linear(weights, x)
-    for first, last in [(0, 1), (1, 4), (3, 8), (5, 41), (40, 41)]:
+    # Rows that stand side by side are summed in another order than those that fill no group.
+    layout = kernels.layout(name)
+    parts = [(0, 1), (1, 4), (3, 8), (5, 41), (40, 41)] if layout is None else [(0, 16), (16, 41), (0, 32), (32, 41)]
+    for first, last in parts:
         part = Stored(weights.format, np.ascontiguousarray(weights.blocks[first:last]), weights.decoded[first:last])
         assert np.array_equal(bits(kernels.linear(part, x)), bits(whole[:, first:last]))
 
 
+@pytest.mark.parametrize("arranged", [False, True])
 @pytest.mark.parametrize("isa", ["generic", "avx2", "avx512", "avx512vnni"])
-def test_bits_do_not_depend_on_threads_or_claims(provider: Provider, isa: str) -> None:
+def test_bits_do_not_depend_on_threads_or_claims(provider: Provider, isa: str, arranged: bool) -> None:
     if isa not in provider.native.ISAS:  # type: ignore[attr-defined]
         pytest.skip(f"this CPU has no {isa}")
+    if arranged and not LAYOUTS[isa]:
+        pytest.skip(f"{isa} has no compute layouts")
     results: dict[str, list[Any]] = {}
     for threads in ("1", "2", "3", "8"):
         for claim in ("0", "32", "64", "4096"):
-            with Kernels(provider, isa=isa, knobs={"pool.threads": threads, "pool.claim_rows": claim}) as kernels:
-                for name in NAMES:
+            knobs = {"pool.threads": threads, "pool.claim_rows": claim}
+            with Kernels(provider, isa=isa, knobs=knobs, arranged=arranged) as kernels:
+                for name in LAYOUTS[isa] if arranged else NAMES:
                     weights = kernels.random(name, 517, 256)
                     results.setdefault(name, []).append(bits(kernels.linear(weights, random(3, 11, 256))))
     for name, outputs in results.items():

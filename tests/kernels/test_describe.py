@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 
 from strata_gen.cli.main import group
 from strata_gen.describe import Describer, Description
+from strata_gen.errors import GeneratorError
 from strata_gen.model.kernel_name import Grammar
 from strata_gen.model.specset import SpecSet
 from strata_gen.paths import project_root
@@ -114,7 +115,19 @@ def test_a_kernel_made_of_others_says_of_which_instances() -> None:
         "rows_dot.q8_0.int8.*.avx2",
         "quantize_input.int8.avx2",
     ]
+    assert facts("linear.q8_0.int8.avx512vnni")["made of"]["text"] == [
+        "rows_dot.q8_0.int8.*.avx512vnni",
+        "interleaved_dot.q8_0.int8.*.avx512vnni",
+        "quantize_input.int8.avx512vnni",
+    ]
     assert facts("linear.f32.float.avx2")["made of"]["text"] == ["rows_dot.f32.float.*.avx2"]
+
+
+def test_a_layout_that_a_format_has_for_some_instruction_sets(specs: SpecSet) -> None:
+    said = facts("interleaved_dot.q8_0.int8.t1.avx512vnni")
+    assert said["symbol"]["text"] == ["strata::levels::avx512vnni::interleaved_q8_0"]
+    with pytest.raises(GeneratorError, match=r"q8_0 has no compute layout for avx2"):
+        Grammar(specs).parse("interleaved_dot.q8_0.int8.t1.avx2")
 
 
 def test_a_kernel_says_how_its_instances_are_named() -> None:

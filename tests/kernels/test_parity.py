@@ -48,6 +48,39 @@ def test_rows_dot(kernels: CalledKernels, specs: SpecSet, name: KernelName) -> N
             assert (error <= bound(specs, name) * error_scale(weights, x)).all(), (rows, columns)
 
 
+@instances_of("interleaved_dot")
+def test_interleaved_dot(kernels: CalledKernels, specs: SpecSet, name: KernelName) -> None:
+    for columns in widths(name.format):
+        for rows in (16, 48):
+            weights, x = kernels.random(name.format, rows, columns), random(columns, name.tokens, columns)
+            error = np.abs(kernels.interleaved_dot(name, weights, x) - references.interleaved_dot(weights, x))
+            assert (error <= bound(specs, name) * error_scale(weights, x)).all(), (rows, columns)
+
+
+@instances_of("interleave")
+def test_interleave(kernels: CalledKernels, specs: SpecSet, name: KernelName) -> None:
+    assert bound(specs, name) == 0
+    for columns in widths(name.format):
+        weights = kernels.random(name.format, 16, columns)
+        assert np.array_equal(kernels.interleave(str(name), weights), references.interleave(weights)), columns
+
+
+@instances_of("arrange")
+def test_arrange(kernels: CalledKernels, specs: SpecSet, name: KernelName) -> None:
+    assert bound(specs, name) == 0
+    for rows in (1, 15, 16, 17, 33, 320):
+        weights = kernels.random(name.format, rows, 2 * block_of(name.format), seed=rows)
+        assert np.array_equal(kernels.arrange(weights), references.arrange(weights)), rows
+
+
+@instances_of("xor_words")
+def test_xor_words(kernels: CalledKernels, specs: SpecSet, name: KernelName) -> None:
+    assert bound(specs, name) == 0
+    for size in (0, 8, 256, 4096 + 24, 100_000):
+        data = np.random.default_rng(size).integers(0, 256, size, np.uint8)
+        assert kernels.xor_words(str(name), data) == references.xor_words(data), size
+
+
 @instances_of("linear")
 def test_linear(kernels: CalledKernels, specs: SpecSet, name: KernelName) -> None:
     for columns in widths(name.format):

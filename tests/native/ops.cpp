@@ -28,14 +28,26 @@ std::unique_ptr<std::byte[]> random_blocks(const strata::formats::Info& format, 
   return blocks;
 }
 
+// The same weights in their compute layout, whose size becomes `bytes`.
+std::unique_ptr<std::byte[]> rearranged(strata::Runner& runner, const strata::formats::Info& format, std::size_t rows,
+                                        std::size_t columns, const std::byte* blocks, std::size_t& bytes) {
+  bytes = strata::interleaved_bytes(format, *runner.kernels.formats[format.id]->interleaved, rows, columns);
+  auto result = std::make_unique<std::byte[]>(bytes);
+  strata::arrange(runner, format, rows, columns, blocks, result.get());
+  return result;
+}
+
 bool same_bits(const float* left, const float* right, std::size_t count) {
   return std::memcmp(left, right, count * sizeof(float)) == 0;
 }
 
 bool linear_agrees(strata::Runner& many, strata::Runner& one, const strata::formats::Info& format, std::size_t rows,
-                   std::size_t columns, std::size_t tokens) {
-  const auto blocks = random_blocks(format, rows, columns);
-  const strata::Matrix matrix(format, rows, columns, blocks.get(), rows * strata::row_bytes(format, columns));
+                   std::size_t columns, std::size_t tokens, bool arranged) {
+  auto blocks = random_blocks(format, rows, columns);
+  const strata::InterleavedKernels* interleaved = arranged ? many.kernels.formats[format.id]->interleaved : nullptr;
+  std::size_t bytes = rows * strata::row_bytes(format, columns);
+  if (interleaved != nullptr) blocks = rearranged(many, format, rows, columns, blocks.get(), bytes);
+  const strata::Matrix matrix(format, rows, columns, blocks.get(), bytes, 1.0f, interleaved);
   const std::vector<float> x = random_floats(tokens * columns);
   std::vector<float> together(tokens * rows);
   std::vector<float> alone(rows);
@@ -48,17 +60,23 @@ bool linear_agrees(strata::Runner& many, strata::Runner& one, const strata::form
 }
 
 bool experts_agree(strata::Runner& many, strata::Runner& one, const strata::formats::Info& format, std::size_t hidden,
-                   std::size_t width, std::size_t tokens, std::size_t top_k) {
+                   std::size_t width, std::size_t tokens, std::size_t top_k, bool arranged) {
   constexpr std::size_t kExperts = 5;
+  const strata::InterleavedKernels* interleaved = arranged ? many.kernels.formats[format.id]->interleaved : nullptr;
   std::vector<std::unique_ptr<std::byte[]>> owned;
   std::vector<std::vector<const std::byte*>> parts(3);
   for (std::size_t expert = 0; expert < kExperts; ++expert) {
     for (std::size_t part = 0; part < 3; ++part) {
-      owned.push_back(random_blocks(format, part == 2 ? hidden : width, part == 2 ? width : hidden));
+      const std::size_t rows = part == 2 ? hidden : width;
+      const std::size_t columns = part == 2 ? width : hidden;
+      owned.push_back(random_blocks(format, rows, columns));
+      std::size_t bytes = 0;
+      if (interleaved != nullptr) owned.back() = rearranged(many, format, rows, columns, owned.back().get(), bytes);
       parts[part].push_back(owned.back().get());
     }
   }
-  const strata::Experts layer(hidden, width, {format, parts[0], {}}, {format, parts[1], {}}, {format, parts[2], {}});
+  const strata::Experts layer(hidden, width, {format, parts[0], {}, interleaved}, {format, parts[1], {}, interleaved},
+                              {format, parts[2], {}, interleaved});
   const std::vector<float> x = random_floats(tokens * hidden);
   std::vector<std::int32_t> ids(tokens * top_k);
   for (std::int32_t& id : ids) id = static_cast<std::int32_t>(random_source() % (kExperts + 1)) - 1;
@@ -87,14 +105,21 @@ int main() {
         const std::size_t columns = format.block == 1 ? blocks * 13 : blocks * format.block;
         for (const std::size_t rows : {1u, 3u, 38u}) {
           for (const std::size_t tokens : {0u, 1u, 2u, 3u, 4u, 5u, 6u, 7u, 8u, 19u}) {
-            if (linear_agrees(many, one, format, rows, columns, tokens)) continue;
+            if (linear_agrees(many, one, format, rows, columns, tokens, false) &&
+                linear_agrees(many, one, format, rows, columns, tokens, true)) {
+              continue;
+            }
             std::printf("linear differs: %s %s %zu x %zu, %zu tokens\n", level->isa, format.name.data(), rows, columns,
                         tokens);
             return 1;
           }
         }
         for (const std::size_t tokens : {0u, 1u, 3u, 11u}) {
-          if (experts_agree(many, one, format, columns, format.block == 256 ? 256 : 2 * columns, tokens, 3)) continue;
+          const std::size_t width = format.block == 256 ? 256 : 2 * columns;
+          if (experts_agree(many, one, format, columns, width, tokens, 3, false) &&
+              experts_agree(many, one, format, columns, width, tokens, 3, true)) {
+            continue;
+          }
           std::printf("experts differ: %s %s hidden %zu, %zu tokens\n", level->isa, format.name.data(), columns,
                       tokens);
           return 1;

@@ -35,6 +35,11 @@ def block_of(name: str) -> int:
     return next(spec.elements for spec in all_formats() if spec.name == name)
 
 
+def laid_out(isa: str) -> list[str]:
+    """Names of the formats that have a compute layout for an instruction set."""
+    return [spec.name for spec in all_formats() if spec.interleaved_rows(isa)]
+
+
 def factors(info: FormatInfo) -> Iterator[Field]:
     """The fields that multiply whole blocks."""
     return (field for field in (info.scale, info.minimum) if field is not None)

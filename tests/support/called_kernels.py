@@ -40,6 +40,22 @@ class CalledKernels(Kernels):
         self._note("combine")
         return super().combine(rows, weights, out)
 
+    def xor_words(self, name: str, data: Array) -> int:
+        self._note(name)
+        return int(self.native.xor_words(name, address(data), data.nbytes // 8))
+
+    def interleave(self, name: str, weights: Stored) -> Array:
+        """One group of rows as bytes."""
+        self._note(name)
+        layout = self.native.layout(self.pool, weights.format.name)
+        out = np.full(layout.bytes(weights.rows, weights.columns), 0xA5, np.uint8)
+        self.native.interleave(name, weights.columns, address(weights.blocks), address(out))
+        return out
+
+    def arrange(self, weights: Stored) -> Array:
+        self._note(self._pool_kernel("arrange", weights))
+        return super().arrange(weights)
+
     def checksum(self, data: Array) -> int:
         self._note("checksum")
         return int(self.native.checksum(self.pool, address(data), data.nbytes))
@@ -58,16 +74,23 @@ class CalledKernels(Kernels):
         return out
 
     def rows_dot(self, name: KernelName, weights: Stored, x: Floats) -> Floats:
-        """Products [tokens, rows]; the inputs are prepared by the kernel of the same instruction set."""
+        """Products [tokens, rows] of rows as they are stored."""
+        return self._dot(name, weights, weights.blocks, x)
+
+    def interleaved_dot(self, name: KernelName, weights: Stored, x: Floats) -> Floats:
+        """Products [tokens, rows] of whole groups of rows, arranged for it."""
+        return self._dot(name, weights, self.arrange(weights), x)
+
+    def _dot(self, name: KernelName, weights: Stored, memory: Array, x: Floats) -> Floats:
+        """Call a dot kernel; the inputs are prepared by the kernel of the same instruction set."""
         self._note(str(name))
         prepared = x.view(np.uint8)
         if name.activation != "float":
             quantize = f"quantize_input.{name.activation}.{name.isa}"
             prepared = np.stack([self.quantize_input(quantize, np.ascontiguousarray(row)) for row in x])
         out = np.full((len(x), weights.rows), np.nan, np.float32)
-        self.native.rows_dot(
-            str(name), weights.rows, weights.columns, address(weights.blocks), address(prepared), address(out)
-        )
+        dot = getattr(self.native, name.kernel)
+        dot(str(name), weights.rows, weights.columns, address(memory), address(prepared), address(out))
         return out
 
     def router_topk(self, logits: Floats, bias: Floats, top_k: int) -> tuple[Array, Floats]:

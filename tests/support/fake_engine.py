@@ -128,6 +128,7 @@ class FakeModel:
             expert_bytes=2000,
             dense_bytes=500,
             head_bytes=300,
+            arranged_bytes=0,
             eos_ids=(),
             notes=(),
         )

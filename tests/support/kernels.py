@@ -45,10 +45,25 @@ class Stored:
         return self.decoded.shape[1]
 
 
-class Kernels:
-    """One package at one level with a pool of its own."""
+@dataclass(frozen=True)
+class Placed:
+    """Weights in the layout that kernels are given."""
 
-    def __init__(self, provider: Provider, isa: str | None = None, knobs: Mapping[str, str] | None = None) -> None:
+    bytes: Array
+    layout: Any
+
+
+class Kernels:
+    """One package at one level with a pool of its own; `arranged` weights are in its compute layouts."""
+
+    def __init__(
+        self,
+        provider: Provider,
+        isa: str | None = None,
+        knobs: Mapping[str, str] | None = None,
+        arranged: bool = False,
+    ) -> None:
+        self.arranged = arranged
         self.native: Any = provider.native
         self.formats = {info.name: info for info in provider.formats}
         self.isa = isa or self.native.ISA
@@ -83,10 +98,32 @@ class Kernels:
         blocks = random_blocks(info, rows, columns, seed, size)
         return Stored(info, blocks, info.decode(blocks))
 
+    def layout(self, name: str) -> Any:
+        """The compute layout that a format's weights get, None for rows as they are stored."""
+        return self.native.layout(self.pool, name) if self.arranged else None
+
+    def arrange(self, weights: Stored) -> Array:
+        """Weights in the compute layout of the pool's kernels, as bytes."""
+        layout = self.native.layout(self.pool, weights.format.name)
+        out = np.full(layout.bytes(weights.rows, weights.columns), 0xA5, np.uint8)
+        self.native.arrange(self.pool, layout, weights.rows, weights.columns, address(weights.blocks), address(out))
+        return out
+
+    def place(self, stored: Stored) -> Placed:
+        layout = self.layout(stored.format.name)
+        return Placed(stored.blocks if layout is None else self.arrange(stored), layout)
+
     def matrix(self, stored: Stored, scale: float = 1.0) -> Any:
-        blocks = stored.blocks
+        placed = self.place(stored)
         return self.native.make_matrix(
-            stored.format.name, stored.rows, stored.columns, address(blocks), blocks.nbytes, blocks, scale
+            stored.format.name,
+            stored.rows,
+            stored.columns,
+            address(placed.bytes),
+            placed.bytes.nbytes,
+            placed.bytes,
+            scale,
+            placed.layout,
         )
 
     def linear(self, stored: Stored, x: Floats, scale: float = 1.0) -> Floats:
@@ -104,14 +141,15 @@ class Kernels:
         """Rows [tokens * top_k, hidden] of experts given as (gate, up, down); `scales` of each part by expert."""
         (gate, _, _) = layer[0]
         tokens, top_k = ids.shape
+        places = [[self.place(expert[part]) for expert in layer] for part in range(3)]
         handle = self.native.make_experts(
             gate.columns,
             gate.rows,
             *(
-                (layer[0][part].format.name, [address(expert[part].blocks) for expert in layer], scales[part])
-                for part in range(3)
+                (layer[0][part].format.name, [address(each.bytes) for each in placed], scales[part], placed[0].layout)
+                for part, placed in enumerate(places)
             ),
-            layer,
+            places,
         )
         assert handle.count == len(layer)
         out = np.full((tokens * top_k, gate.columns), np.nan, np.float32)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from strata_runtime.native import ExpertPart
+from strata_runtime.native import ExpertPart, Layout
 
 F64 = NDArray[np.float64]
 Q8_BLOCK = np.dtype([("scale", "<f2"), ("values", "i1", (32,))])
@@ -104,8 +104,22 @@ class ReferenceNative:
     def make_pool(self, knobs: Sequence[tuple[str, str]]) -> ReferencePool:
         return ReferencePool()
 
+    def layout(self, pool: ReferencePool, format: str) -> Layout | None:
+        return None
+
+    def arrange(self, pool: ReferencePool, layout: Layout, rows: int, columns: int, blocks: int, out: int) -> None:
+        raise AssertionError("there are no layouts")
+
     def make_matrix(
-        self, format: str, rows: int, columns: int, address: int, bytes: int, owner: object, scale: float = 1.0
+        self,
+        format: str,
+        rows: int,
+        columns: int,
+        address: int,
+        bytes: int,
+        owner: object,
+        scale: float = 1.0,
+        layout: Layout | None = None,
     ) -> ReferenceMatrix:
         if bytes != rows * row_bytes(format, columns):
             raise ValueError(f"{bytes} bytes are not {rows} rows of {row_bytes(format, columns)}")
@@ -118,7 +132,7 @@ class ReferenceNative:
             raise ValueError("as many gate, up and down matrices are needed")
 
         def part(given: ExpertPart, rows: int, columns: int) -> list[F64]:
-            format, addresses, scales = given
+            format, addresses, scales, _ = given
             return [
                 scale * decode(format, rows, columns, address)
                 for address, scale in zip(addresses, scales or [1.0] * len(addresses), strict=True)

@@ -7,15 +7,23 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from support import device_reference
+from support import device_reference, interleaving
 from support.device_reference import Ids
 from support.kernels import Array, Floats, Stored, expert_row, product, silu
 
 Doubles = NDArray[np.float64]
 
 INPUT_PARTS = {
-    "int8": (("values", "i1", 1), ("correction", "<i4", 4), ("scales", "<f4", 32)),
-    "int8_256": (("values", "i1", 1), ("sums", "<i2", 16), ("totals", "<f4", 32), ("scales", "<f4", 256)),
+    "int8": (("values", "i1", 1), ("correction", "<i4", 4), ("scales", "<f4", 32), ("starts", "<i4", 32)),
+    "int8_256": (
+        ("values", "i1", 1),
+        ("sums", "<i2", 16),
+        ("totals", "<f4", 32),
+        ("scales", "<f4", 256),
+        ("wide_sums", "<i2", 32),
+        ("starts", "<i4", 32),
+        ("half_starts", "<i4", 16),
+    ),
 }
 """The arrays of a prepared input in memory order: name, type, and how many columns share one of its numbers."""
 
@@ -23,6 +31,21 @@ INPUT_PARTS = {
 def rows_dot(weights: Stored, x: Floats) -> Doubles:
     """float64 [tokens, rows]: products of the decoded weights and the inputs [tokens, columns]."""
     return product(weights, x)
+
+
+def interleaved_dot(weights: Stored, x: Floats) -> Doubles:
+    """float64 [tokens, rows]: products of the decoded weights and the inputs [tokens, columns]."""
+    return product(weights, x)
+
+
+def interleave(weights: Stored) -> Array:
+    """The bytes of one group of rows side by side."""
+    return interleaving.interleave(weights)
+
+
+def arrange(weights: Stored) -> Array:
+    """The bytes of all rows in their compute layout."""
+    return interleaving.arrange(weights)
 
 
 def linear(weights: Stored, x: Floats) -> Doubles:
@@ -56,17 +79,32 @@ def quantize_input(activation: str, x: Floats) -> dict[str, Array]:
     scales = np.where(usable, step, np.where(np.isfinite(largest), 0, np.nan)).astype(np.float32)
     if activation == "int8":
         correction = -128 * values.reshape(-1, 4).sum(axis=1)
-        return {"values": values.ravel(), "correction": correction, "scales": scales}
+        starts = -128 * values.sum(axis=1)
+        return {"values": values.ravel(), "correction": correction, "scales": scales, "starts": starts}
     halves = values.reshape(-1, 8, 2, 16).sum(axis=3)
     with np.errstate(over="ignore"):
         totals = scales[:, None] * halves.sum(axis=2).astype(np.float32)
     sums = halves.transpose(0, 2, 1)  # the even sixteenths of a block before the odd ones
-    return {"values": values.ravel(), "sums": sums.ravel(), "totals": totals.ravel(), "scales": scales}
+    wide_sums = halves.sum(axis=2)
+    return {
+        "values": values.ravel(),
+        "sums": sums.ravel(),
+        "totals": totals.ravel(),
+        "scales": scales,
+        "wide_sums": wide_sums.ravel(),
+        "starts": -128 * wide_sums.ravel(),
+        "half_starts": -128 * halves.ravel(),
+    }
 
 
 def silu_multiply(gate: Floats, up: Floats) -> Doubles:
     """float64 [count]: silu(gate) * up."""
     return silu(gate.astype(np.float64)) * up
+
+
+def xor_words(data: NDArray[np.uint8]) -> int:
+    """Exclusive or of all whole 64-bit words."""
+    return checksum(data)
 
 
 def checksum(data: NDArray[np.uint8]) -> int:

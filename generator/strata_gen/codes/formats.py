@@ -173,4 +173,18 @@ CODES: tuple[Explanation, ...] = (
         "decode: {quants: ..., scale: q}  # q is of type i8",
         "decode: {quants: ..., scale: d}  # d is of type f16",
     ),
+    Explanation(
+        "F042",
+        "a layout for no instruction set",
+        "'layouts' names instruction sets by the 'isa' of a CPU level; the others read blocks as they are stored.",
+        "layouts:\n  avx512_vnni: {rows: 16}",
+        "layouts:\n  avx512vnni: {rows: 16}",
+    ),
+    Explanation(
+        "F043",
+        "a layout of another width",
+        "As many rows stand side by side as a vector of the instruction set has lanes of 32 bits.",
+        "layouts:\n  avx512vnni: {rows: 8}",
+        "layouts:\n  avx512vnni: {rows: 16}",
+    ),
 )

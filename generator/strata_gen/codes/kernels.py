@@ -58,6 +58,13 @@ CODES: tuple[Explanation, ...] = (
         "uses: [rows_dot]",
     ),
     Explanation(
+        "N028",
+        "a compute layout without formats",
+        "'layout: compute' leaves out formats that have no such layout, so formats must be what tells instances apart.",
+        "variants: {by: [isa]}\nlayout: compute",
+        "variants: {by: [format, isa]}\nlayout: compute",
+    ),
+    Explanation(
         "N030",
         "a name that leads nowhere",
         "A kernel names a knob, an instruction set or a micro-kernel that no spec declares.",

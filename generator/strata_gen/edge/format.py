@@ -14,7 +14,7 @@ from strata_gen.edge.format_checks import check_activation, check_bits, check_en
 from strata_gen.edge.integers import IntegersEdge, read_integers
 from strata_gen.load.document import Document
 from strata_gen.model.fields import Field
-from strata_gen.model.format import Activation, Decode, Encode, EncodeRule, Format
+from strata_gen.model.format import Activation, Decode, Encode, EncodeRule, Format, Layout
 
 
 class BlockEdge(Edge):
@@ -52,6 +52,12 @@ class EncodeEdge(Edge):
     levels: Annotated[int | None, Key(ge=1, description="What the largest magnitude becomes.")] = None
 
 
+class LayoutEdge(Edge):
+    """A compute layout of one instruction set."""
+
+    rows: Annotated[int, Key(ge=2, le=64, description="Rows side by side: the 32-bit lanes of a vector.")]
+
+
 class FormatEdge(Edge):
     """One weight format: the bits of a stored block."""
 
@@ -65,6 +71,14 @@ class FormatEdge(Edge):
     encode: Annotated[EncodeEdge | None, Key(description="How floats become blocks; left out when only read.")] = None
     safetensors: Annotated[Text | None, Key(description="The dtype that means the same bits in safetensors.")] = None
     gguf: Annotated[Text | None, Key(description="The tensor type that means the same bits in GGUF.")] = None
+    layouts: Annotated[
+        dict[Text, LayoutEdge],
+        Key(
+            default_factory=dict,
+            description="Instruction sets (`isa` of a CPU level) whose kernels read rows side by side, arranged while "
+            "loading. Others read blocks as they are stored.",
+        ),
+    ]
 
 
 class _DecodeReader:
@@ -134,6 +148,7 @@ def _convert(edge: FormatEdge, document: Document, sink: Sink) -> tuple[Format, 
         encode=Encode(edge.encode.rule, edge.encode.levels) if edge.encode is not None else None,
         safetensors=edge.safetensors,
         gguf=edge.gguf,
+        layouts=tuple(Layout(isa, layout.rows, document.at("layouts", isa)) for isa, layout in edge.layouts.items()),
         span=document.at("name"),
     )
     for check in (check_bits, check_encode, check_activation):

@@ -6,6 +6,7 @@ from strata_gen.edge.findings import Findings
 from strata_gen.model.fields import Field, FieldType
 from strata_gen.model.format import Activation, Decode, Encode, EncodeRule, Format
 from strata_gen.model.integers import Integers
+from strata_gen.model.interleaved import plan_interleaved
 from strata_gen.model.vectors import NoVectorCode, plan_vectors
 
 _SCALE_TYPES = (FieldType.F16, FieldType.E8M0_HALF)
@@ -143,10 +144,11 @@ def _has_scale(scale: Field | None) -> bool:
 
 
 def check_vectors(spec: Format, findings: Findings) -> None:
-    """There must be vector instructions for where the bits are."""
-    if spec.activation is Activation.FLOAT:
-        return
+    """There must be vector instructions for where the bits are, in the file and in a compute layout."""
     try:
-        plan_vectors(spec)
+        if spec.activation is not Activation.FLOAT:
+            plan_vectors(spec)
+        if spec.layouts:
+            plan_interleaved(spec)
     except NoVectorCode as problem:
         findings.error_at_key("F040", f"no kernel can be made: {problem}", "decode", problem.key)

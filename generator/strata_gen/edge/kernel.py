@@ -14,6 +14,7 @@ from strata_gen.model.format import Activation
 from strata_gen.model.kernel import (
     Access,
     Kernel,
+    KernelLayout,
     Launch,
     Measure,
     Owner,
@@ -118,6 +119,9 @@ class KernelEdge(Edge):
     launch: Annotated[LaunchEdge | None, Key(description="Geometry of a device kernel.")] = None
     uses: Annotated[list[Name], Key(default_factory=list, description="Micro-kernels that it is made of.")]
     variants: Annotated[VariantsEdge | None, Key(description="Instances of a micro-kernel.")] = None
+    layout: Annotated[
+        KernelLayout, _LAX, Key(description="compute: for formats with a compute layout of the instruction set alone.")
+    ] = KernelLayout.STORED
     tolerance: Annotated[list[ToleranceEdge], Key(min_length=1, description="Largest errors.")]
     knobs: Annotated[list[Text], Key(default_factory=list, description="Knobs that its code depends on.")]
     facts: Annotated[list[Name], Key(default_factory=list, description="Target facts that its code depends on.")]
@@ -176,7 +180,7 @@ def _problem_of_part(edge: KernelEdge, variants: VariantsEdge, index: int) -> st
         return "'activation' beside 'format', which brings its own"
     if part is Part.TOKENS and variants.tokens is None:
         return "'tokens' without the name of a knob"
-    if part is Part.FORMAT and all(parameter.type is not ParameterType.BLOCKS for parameter in edge.parameters):
+    if part is Part.FORMAT and not _has_blocks(edge):
         return "'format' without a parameter of type 'blocks'"
     return ""
 
@@ -200,6 +204,18 @@ def _check_parts(edge: KernelEdge, document: Document, sink: Sink) -> None:
         sink.error("N027", message, document.key_at("variants"))
 
 
+def _check_layout(edge: KernelEdge, document: Document, sink: Sink) -> None:
+    parts = edge.variants.by if edge.variants else ()
+    has_formats = Part.FORMAT in parts or (bool(edge.uses) and _has_blocks(edge))
+    if edge.layout is KernelLayout.COMPUTE and not has_formats:
+        message = f"layout 'compute' without formats to tell instances apart in kernel '{edge.name}'"
+        sink.error("N028", message, document.at("layout"))
+
+
+def _has_blocks(edge: KernelEdge) -> bool:
+    return any(parameter.type is ParameterType.BLOCKS for parameter in edge.parameters)
+
+
 def _variants(edge: VariantsEdge) -> Variants:
     prune = tuple(Pruning(item.activation, item.isa, item.covered_by, item.reason) for item in edge.prune)
     return Variants(tuple(edge.by), edge.tokens, prune)
@@ -212,7 +228,7 @@ def _function(edge: KernelEdge) -> str:
 
 def _convert(edge: KernelEdge, document: Document, sink: Sink) -> tuple[Kernel, ...]:
     before = len(sink.diagnostics)
-    for check in (_check_backends, _check_facts, _check_launch, _check_parts, _check_prune):
+    for check in (_check_backends, _check_facts, _check_launch, _check_layout, _check_parts, _check_prune):
         check(edge, document, sink)
     if len(sink.diagnostics) > before:
         return ()
@@ -228,6 +244,7 @@ def _convert(edge: KernelEdge, document: Document, sink: Sink) -> tuple[Kernel, 
             launch=_launch(edge.launch) if edge.launch else None,
             uses=tuple(edge.uses),
             variants=_variants(edge.variants) if edge.variants else None,
+            layout=edge.layout,
             tolerances=tuple(Tolerance(t.activation, t.bound, t.of) for t in edge.tolerance),
             knobs=tuple(edge.knobs),
             facts=tuple(edge.facts),

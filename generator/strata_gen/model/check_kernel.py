@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from strata_gen.diagnostics import Note, Sink, did_you_mean
-from strata_gen.model.kernel import Kernel, Part
+from strata_gen.model.kernel import Kernel, KernelLayout, Part
 from strata_gen.model.knob import Affects, Knob, KnobType
 from strata_gen.model.specset import SpecSet
 
@@ -36,7 +36,8 @@ class _Checker:
         if Part.FORMAT not in kernel.parts:
             return
         for spec in self.specs.formats:
-            if kernel.tolerance(spec.activation) is None:
+            is_asked = kernel.layout is KernelLayout.STORED or spec.layouts
+            if is_asked and kernel.tolerance(spec.activation) is None:
                 note = Note(f"format '{spec.name}' takes them", spec.span)
                 message = f"kernel '{kernel.name}' states no tolerance for {spec.activation} inputs"
                 self.sink.error("N032", message, kernel.span, notes=(note,))

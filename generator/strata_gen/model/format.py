@@ -76,10 +76,20 @@ class Encode:
 
 
 @dataclass(frozen=True, slots=True)
+class Layout:
+    """A compute layout, made while loading: kernels of the instruction set `isa` read `rows` rows side by side."""
+
+    isa: str
+    rows: int
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
 class Format:
     """One weight format. `safetensors` and `gguf` name the same bits in those files; None where they have none.
 
-    `encode` is None for formats that this project only reads.
+    `encode` is None for formats that this project only reads. Instruction sets without one of `layouts` read blocks as
+    they are stored.
     """
 
     name: str
@@ -93,6 +103,7 @@ class Format:
     encode: Encode | None
     safetensors: str | None
     gguf: str | None
+    layouts: tuple[Layout, ...]
     span: Span
 
     @property
@@ -104,6 +115,10 @@ class Format:
     def part(self) -> int:
         """Values that share one scale."""
         return self.elements // self.decode.scales.count if self.decode.scales else self.elements
+
+    def interleaved_rows(self, isa: str) -> int:
+        """Rows that stand side by side for `isa`; 0 when it reads blocks as they are stored."""
+        return next((layout.rows for layout in self.layouts if layout.isa == isa), 0)
 
     @property
     def bits_per_value(self) -> float:

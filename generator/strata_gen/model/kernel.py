@@ -32,6 +32,13 @@ class Part(StrEnum):
     ISA = "isa"
 
 
+class KernelLayout(StrEnum):
+    """The layout of weights that a kernel is about."""
+
+    STORED = "stored"  # as a file has them, which every format has
+    COMPUTE = "compute"  # that of an instruction set, which some formats have
+
+
 class Access(StrEnum):
     """What a kernel does to a parameter's memory."""
 
@@ -159,6 +166,8 @@ class Refusal:
 class Kernel:
     """One kernel. `uses` names the micro-kernels that it is made of, `knobs` and `facts` what its code depends on.
 
+    `layout` compute: there are instances for formats and instruction sets that have a compute layout, and no others.
+
     `launch` is there for a device kernel, `phases` for one of the pool. `function` is what `body` calls it: a
     function, or the struct of a device kernel.
     """
@@ -173,6 +182,7 @@ class Kernel:
     launch: Launch | None
     uses: tuple[str, ...]
     variants: Variants | None
+    layout: KernelLayout
     tolerances: tuple[Tolerance, ...]
     knobs: tuple[str, ...]
     facts: tuple[str, ...]

@@ -15,8 +15,8 @@ from fnmatch import fnmatchcase
 
 from strata_gen.diagnostics import did_you_mean
 from strata_gen.errors import GeneratorError
-from strata_gen.model.format import Activation
-from strata_gen.model.kernel import Kernel, Part
+from strata_gen.model.format import Activation, Format
+from strata_gen.model.kernel import Kernel, KernelLayout, Part
 from strata_gen.model.knob import KnobValue
 from strata_gen.model.specset import SpecSet
 from strata_gen.model.target import Backend
@@ -74,16 +74,28 @@ def names_of(kernel: Kernel, specs: SpecSet, isas: Iterable[str], tokens: int) -
 
     `tokens` is the largest number of them. A kernel that no instruction set tells apart has one instance.
     """
-    inputs: list[tuple[str, Activation | None]] = [("", None)]
+    inputs: list[tuple[Format | None, Activation | None]] = [(None, None)]
     if Part.FORMAT in kernel.parts:
-        inputs = [(spec.name, spec.activation) for spec in specs.formats]
+        inputs = [(spec, spec.activation) for spec in specs.formats]
     elif Part.ACTIVATION in kernel.parts:
-        inputs = [("", tolerance.activation) for tolerance in kernel.tolerances]
+        inputs = [(None, tolerance.activation) for tolerance in kernel.tolerances]
     counts = range(1, tokens + 1) if Part.TOKENS in kernel.parts else (0,)
     places = tuple(isas) if Part.ISA in kernel.parts else ("",)
-    for name, activation in inputs:
+    for spec, activation in inputs:
         for count in counts:
-            yield from (KernelName(kernel.name, name, activation, count, isa) for isa in places)
+            for isa in places:
+                if has_layout(kernel, spec, isa):
+                    yield KernelName(kernel.name, spec.name if spec else "", activation, count, isa)
+
+
+def interleaved_symbol(form: str) -> str:
+    """Return the name in C++ of the table of what makes and reads a format's compute layout."""
+    return f"interleaved_{form}"
+
+
+def has_layout(kernel: Kernel, spec: Format | None, isa: str) -> bool:
+    """Whether a format has what a kernel's layout asks for."""
+    return kernel.layout is KernelLayout.STORED or spec is None or spec.interleaved_rows(isa) > 0
 
 
 def _one_of(word: str, known: Iterable[str], what: str) -> str:
@@ -183,7 +195,11 @@ class Grammar:
 
     def _isa(self, kernel: Kernel, name: KernelName, word: str) -> tuple[KernelName, str]:
         known = (*self.isas, *self.devices) if Part.ISA in kernel.parts else self.devices
-        return replace(name, isa=word), _one_of(word, known, "instruction set or GPU target")
+        problem = _one_of(word, known, "instruction set or GPU target")
+        spec = self.formats.get(name.format)
+        if not problem and word in self.isas and not has_layout(kernel, spec, word):
+            problem = f"{name.format} has no compute layout for {word}"
+        return replace(name, isa=word), problem
 
     _readers: Mapping[Part, Callable[[Grammar, Kernel, KernelName, str], tuple[KernelName, str]]] = {
         Part.FORMAT: _format,

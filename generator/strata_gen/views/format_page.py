@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from strata_gen.model.fields import Field
 from strata_gen.model.format import Decode, Encode, EncodeRule, Format
 from strata_gen.model.integers import Integers, Plane
+from strata_gen.model.interleaved import plan_interleaved
 from strata_gen.model.specset import SpecSet
 
 PAGE_TEMPLATE = "formats.md.j2"
@@ -37,6 +38,7 @@ class FormatPage:
     gguf: str
     fields: tuple[FieldRow, ...]
     integers: tuple[str, ...]
+    layouts: tuple[str, ...]
     decode: str
     encode: str
 
@@ -101,6 +103,15 @@ def _integers(decode: Decode) -> Iterator[str]:
         yield text
 
 
+def _layouts(spec: Format) -> Iterator[str]:
+    for layout in spec.layouts:
+        plan = plan_interleaved(spec)
+        yield (
+            f"Arranged for `{layout.isa}`: {layout.rows} rows side by side, {plan.bytes} bytes of each row a block "
+            f"({plan.bytes / spec.bytes:.3f} of the stored size)"
+        )
+
+
 def _encode_text(encode: Encode | None) -> str:
     if encode is None:
         return "not by this project, which only reads it"
@@ -132,6 +143,7 @@ def page_view(specs: SpecSet) -> FormatsPage:
                 gguf=spec.gguf or "-",
                 fields=tuple(map(_field_row, spec.fields)),
                 integers=tuple(_integers(spec.decode)),
+                layouts=tuple(_layouts(spec)),
                 decode=_decode_text(spec),
                 encode=_encode_text(spec.encode),
             )

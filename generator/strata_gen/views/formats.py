@@ -9,6 +9,7 @@ from strata_gen.model.fields import Field
 from strata_gen.model.format import Activation, Format
 from strata_gen.model.integers import Grid, Integers
 from strata_gen.resolve import Plan
+from strata_gen.views.format_interleaved import CppInterleaved, cpp_interleaved
 from strata_gen.views.format_python import FormatsModule, python_format
 from strata_gen.views.format_scalar import CppIntegers, cpp_integers, grid_name
 from strata_gen.views.format_vectors import CppVectors, cpp_vectors
@@ -39,6 +40,7 @@ class CppFormat:
     scale_factor: str
     minimum_factor: str
     vectors: CppVectors | None
+    interleaved: CppInterleaved | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +62,10 @@ class TableRow:
 
 @dataclass(frozen=True, slots=True)
 class CppGrid:
-    """One grid: four bytes per point, written as lines of hexadecimal numbers."""
+    """One grid: four bytes per point, written as lines of hexadecimal numbers, and its `levels` in order."""
 
     name: str
+    levels: str
     lines: tuple[str, ...]
 
 
@@ -118,6 +121,7 @@ def _cpp(spec: Format) -> CppFormat:
         scale_factor=_factor(decode.scale),
         minimum_factor=_factor(decode.minimum),
         vectors=vectors,
+        interleaved=cpp_interleaved(spec),
     )
 
 
@@ -127,7 +131,7 @@ def _cpp_grid(spec: Format, grid: Grid) -> CppGrid:
         packed = sum((grid.value(entry, corner) & 0xFF) << (8 * corner) for corner in range(grid.corners))
         numbers.append(f"0x{packed:08x}")
     rows = [numbers[first : first + 8] for first in range(0, len(numbers), 8)]
-    return CppGrid(grid_name(spec), tuple(", ".join(row) + "," for row in rows))
+    return CppGrid(grid_name(spec), ", ".join(map(str, grid.levels)), tuple(", ".join(row) + "," for row in rows))
 
 
 def _headers(plan: Plan) -> tuple[tuple[str, FormatHeader], ...]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from strata_gen.model.evidence import benchmark, parity_test
 from strata_gen.model.kernel import Kernel, Part
-from strata_gen.model.kernel_name import Grammar, KernelName, most_tokens
+from strata_gen.model.kernel_name import Grammar, KernelName, has_layout, most_tokens
 from strata_gen.model.specset import SpecSet
 from strata_gen.model.target import Backend
 
@@ -107,7 +107,9 @@ def _form(kernel: Kernel) -> str:
     return ".".join((kernel.name, *(part.upper() for part in kernel.parts)))
 
 
-def _cell(kernel: Kernel, name: KernelName) -> str:
+def _cell(kernel: Kernel, name: KernelName, grammar: Grammar) -> str:
+    if not has_layout(kernel, grammar.formats.get(name.format), name.isa):
+        return "-"
     for pruning in kernel.variants.prune if kernel.variants else ():
         if pruning.isa == name.isa and pruning.activation is name.activation:
             return f"alone; else `{pruning.covered_by}`"
@@ -120,7 +122,7 @@ def _instances(kernel: Kernel, grammar: Grammar) -> Iterator[InstanceRow]:
     most = most_tokens(kernel, grammar.values)
     stems = dict.fromkeys(replace(name, tokens=0, isa="") for name in grammar.names(kernel))
     for stem in stems:
-        cells = (_cell(kernel, replace(stem, isa=isa)) for isa in grammar.isas)
+        cells = (_cell(kernel, replace(stem, isa=isa), grammar) for isa in grammar.isas)
         yield InstanceRow(str(stem), f"t1 to t{most}" if most else "any" if kernel.uses else "-", tuple(cells))
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from strata_gen.emitter import Emitter
 from strata_gen.model.format import Activation
 from strata_gen.model.instances import instances, pruning_of
-from strata_gen.model.kernel import Kernel, Part
-from strata_gen.model.kernel_name import KernelName
+from strata_gen.model.kernel import Kernel, KernelLayout, Part
+from strata_gen.model.kernel_name import KernelName, interleaved_symbol
 from strata_gen.model.target import CpuLevel
 from strata_gen.resolve import Plan
 
@@ -28,7 +28,7 @@ class NamedInstance:
 class InstancesView:
     """The instances of one micro-kernel for one format and one level: one per number of tokens.
 
-    `type` is the C++ type of the format.
+    `type` is the C++ type of the format, `interleaved` the symbol of what reads its compute layout; empty without one.
     """
 
     kernel: str
@@ -37,7 +37,33 @@ class InstancesView:
     symbol: str
     format: str
     type: str
+    interleaved: str
     instances: tuple[NamedInstance, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NamedFunction:
+    """One instance: its canonical name, and its function as a C++ expression."""
+
+    name: str
+    function: str
+
+
+@dataclass(frozen=True, slots=True)
+class InterleavedView:
+    """What makes and reads one format's compute layout at one level: one instance of `dots` per number of tokens.
+
+    `rows` rows of the format, whose C++ type is `type`, stand side by side.
+    """
+
+    bodies: tuple[str, ...]
+    isa: str
+    symbol: str
+    format: str
+    type: str
+    rows: int
+    arrange: NamedFunction
+    dots: tuple[NamedFunction, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +101,10 @@ class LevelsView:
     count: int
 
 
-def _micro_kernels(plan: Plan, *, by_format: bool) -> Iterator[Kernel]:
+def _micro_kernels(plan: Plan, *, by_format: bool, layout: KernelLayout = KernelLayout.STORED) -> Iterator[Kernel]:
     for kernel in plan.specs.kernels:
-        if kernel.is_micro and kernel.refusal(plan.target) is None and (Part.FORMAT in kernel.parts) is by_format:
+        is_asked = (Part.FORMAT in kernel.parts) is by_format and kernel.layout is layout
+        if kernel.is_micro and kernel.refusal(plan.target) is None and is_asked:
             yield kernel
 
 
@@ -91,7 +118,7 @@ def _tables(plan: Plan, kernel: Kernel) -> dict[KernelName, list[KernelName]]:
 
 
 def _instances(plan: Plan) -> tuple[tuple[str, InstancesView], ...]:
-    types = {spec.name: spec.type_name for spec in plan.specs.formats}
+    formats = {spec.name: spec for spec in plan.specs.formats}
     return tuple(
         (
             f"src/levels/{table.isa}/{table.symbol}.cpp",
@@ -101,12 +128,47 @@ def _instances(plan: Plan) -> tuple[tuple[str, InstancesView], ...]:
                 isa=table.isa,
                 symbol=table.symbol,
                 format=table.format,
-                type=types[table.format],
+                type=formats[table.format].type_name,
+                interleaved=interleaved_symbol(table.format)
+                if formats[table.format].interleaved_rows(table.isa)
+                else "",
                 instances=tuple(NamedInstance(str(name), name.tokens) for name in names),
             ),
         )
         for kernel in _micro_kernels(plan, by_format=True)
         for table, names in _tables(plan, kernel).items()
+    )
+
+
+def _interleaved(plan: Plan) -> tuple[tuple[str, InterleavedView], ...]:
+    dots, arrange = dict[tuple[str, str], list[NamedFunction]](), dict[tuple[str, str], NamedFunction]()
+    kernels = tuple(_micro_kernels(plan, by_format=True, layout=KernelLayout.COMPUTE))
+    formats = {spec.name: spec for spec in plan.specs.formats}
+    for kernel in kernels:
+        for instance in instances(kernel, plan.specs, plan.target, plan.compile_values):
+            name = instance.name
+            arguments = [f"formats::{formats[name.format].type_name}", f"simd::{name.isa}"]
+            arguments += [str(name.tokens)] if name.tokens else []
+            function = NamedFunction(str(name), f"{kernel.function}<{', '.join(arguments)}>")
+            if name.tokens:
+                dots.setdefault((name.isa, name.format), []).append(function)
+            else:
+                arrange[name.isa, name.format] = function
+    return tuple(
+        (
+            f"src/levels/{isa}/{interleaved_symbol(form)}.cpp",
+            InterleavedView(
+                bodies=tuple(dict.fromkeys(kernel.body for kernel in kernels)),
+                isa=isa,
+                symbol=interleaved_symbol(form),
+                format=form,
+                type=formats[form].type_name,
+                rows=formats[form].interleaved_rows(isa),
+                arrange=arrange[isa, form],
+                dots=tuple(functions),
+            ),
+        )
+        for (isa, form), functions in dots.items()
     )
 
 
@@ -143,7 +205,9 @@ def _list(plan: Plan) -> tuple[tuple[str, LevelsView], ...]:
 
 
 def _kernel_sources(plan: Plan) -> tuple[str, ...]:
-    files = [kernel.span.file for kernel in _micro_kernels(plan, by_format=True)]
+    stored = _micro_kernels(plan, by_format=True)
+    compute = _micro_kernels(plan, by_format=True, layout=KernelLayout.COMPUTE)
+    files = [kernel.span.file for kernel in (*stored, *compute)]
     return (*files, *(spec.span.file for spec in plan.specs.formats))
 
 
@@ -154,6 +218,7 @@ def _level_sources(plan: Plan) -> tuple[str, ...]:
 
 EMITTERS = (
     Emitter("rows_dot.cpp.j2", _instances, _kernel_sources),
+    Emitter("interleaved.cpp.j2", _interleaved, _kernel_sources),
     Emitter("level.cpp.j2", _levels, _level_sources),
     Emitter("levels.cpp.j2", _list, _level_sources),
 )

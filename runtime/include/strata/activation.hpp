@@ -42,22 +42,25 @@ STRATA_INLINE float quantize_values(const float* x, std::int32_t* rounded) {
 // One input vector in blocks of 32: signed bytes, one float scale per block.
 //
 // `correction` holds -128 times the sum of every 4 neighbouring bytes: dot instructions that take one unsigned operand
-// see the weights plus 128, and start their sums from it.
+// see the weights plus 128, and start their sums from it. `starts` holds -128 times the sum of each block, for kernels
+// that sum a whole block in one place.
 struct Int8Row {
   static constexpr std::size_t kBlock = 32;
 
   const std::int8_t* values;
   const std::int32_t* correction;
   const float* scales;
+  const std::int32_t* starts;
 
   STRATA_INLINE static std::size_t bytes(std::size_t columns) {
-    const std::size_t used = 2 * columns + columns / kBlock * sizeof(float);
+    const std::size_t used = starts_offset(columns) + columns / kBlock * sizeof(std::int32_t);
     return (used + 63) / 64 * 64;
   }
 
   STRATA_INLINE static Int8Row at(const std::byte* row, std::size_t columns) {
     return {reinterpret_cast<const std::int8_t*>(row), reinterpret_cast<const std::int32_t*>(row + columns),
-            reinterpret_cast<const float*>(row + 2 * columns)};
+            reinterpret_cast<const float*>(row + 2 * columns),
+            reinterpret_cast<const std::int32_t*>(row + starts_offset(columns))};
   }
 
   // Quantises the values at `x` into block `block` of `row`, which has bytes(columns) bytes.
@@ -71,6 +74,14 @@ struct Int8Row {
     for (std::size_t i = 0; i < kBlock / 4; ++i) {
       correction[i] = -128 * (rounded[4 * i] + rounded[4 * i + 1] + rounded[4 * i + 2] + rounded[4 * i + 3]);
     }
+    std::int32_t start = 0;
+    for (std::size_t i = 0; i < kBlock / 4; ++i) start += correction[i];
+    reinterpret_cast<std::int32_t*>(row + starts_offset(columns))[block] = start;
+  }
+
+ private:
+  STRATA_INLINE static std::size_t starts_offset(std::size_t columns) {
+    return 2 * columns + columns / kBlock * sizeof(float);
   }
 };
 
@@ -78,6 +89,10 @@ struct Int8Row {
 //
 // `sums` are of 16 bytes each: first those of the even sixteenths of the block, then those of the odd ones, the order
 // in which kernels hold scales. `totals` are the sums of 32 values, in units of the input: scale times sum of bytes.
+//
+// Kernels that sum a part of the block in one place use `wide_sums`, of 32 bytes each, and what sums of weights plus
+// 128 start from: `starts`, -128 times the sum of 32 bytes, and `half_starts`, of 16 bytes, all in the order of the
+// block.
 struct Int8x256Row {
   static constexpr std::size_t kBlock = 256;
   static constexpr std::size_t kSums = 16;
@@ -87,17 +102,23 @@ struct Int8x256Row {
   const std::int16_t* sums;
   const float* totals;
   const float* scales;
+  const std::int16_t* wide_sums;
+  const std::int32_t* starts;
+  const std::int32_t* half_starts;
 
   STRATA_INLINE static std::size_t bytes(std::size_t columns) {
-    const std::size_t blocks = columns / kBlock;
-    const std::size_t used = scales_offset(columns) + blocks * sizeof(float);
+    const std::size_t used = half_starts_offset(columns) + columns / kBlock * kSums * sizeof(std::int32_t);
     return (used + 63) / 64 * 64;
   }
 
   STRATA_INLINE static Int8x256Row at(const std::byte* row, std::size_t columns) {
-    return {reinterpret_cast<const std::int8_t*>(row), reinterpret_cast<const std::int16_t*>(row + columns),
+    return {reinterpret_cast<const std::int8_t*>(row),
+            reinterpret_cast<const std::int16_t*>(row + columns),
             reinterpret_cast<const float*>(row + totals_offset(columns)),
-            reinterpret_cast<const float*>(row + scales_offset(columns))};
+            reinterpret_cast<const float*>(row + scales_offset(columns)),
+            reinterpret_cast<const std::int16_t*>(row + wide_sums_offset(columns)),
+            reinterpret_cast<const std::int32_t*>(row + starts_offset(columns)),
+            reinterpret_cast<const std::int32_t*>(row + half_starts_offset(columns))};
   }
 
   // Quantises the values at `x` into block `block` of `row`, which has bytes(columns) bytes.
@@ -106,6 +127,9 @@ struct Int8x256Row {
     auto* sums = reinterpret_cast<std::int16_t*>(row + columns) + block * kSums;
     float* totals = reinterpret_cast<float*>(row + totals_offset(columns)) + block * kTotals;
     float* scale = reinterpret_cast<float*>(row + scales_offset(columns)) + block;
+    auto* wide_sums = reinterpret_cast<std::int16_t*>(row + wide_sums_offset(columns)) + block * kTotals;
+    auto* starts = reinterpret_cast<std::int32_t*>(row + starts_offset(columns)) + block * kTotals;
+    auto* half_starts = reinterpret_cast<std::int32_t*>(row + half_starts_offset(columns)) + block * kSums;
     std::int32_t rounded[kBlock];
     *scale = quantize_values<kBlock>(x, rounded);
     for (std::size_t i = 0; i < kBlock; ++i) values[i] = static_cast<std::int8_t>(rounded[i]);
@@ -116,6 +140,10 @@ struct Int8x256Row {
       sums[part] = static_cast<std::int16_t>(half[0]);
       sums[kTotals + part] = static_cast<std::int16_t>(half[1]);
       totals[part] = *scale * static_cast<float>(half[0] + half[1]);
+      wide_sums[part] = static_cast<std::int16_t>(half[0] + half[1]);
+      starts[part] = -128 * (half[0] + half[1]);
+      half_starts[2 * part] = -128 * half[0];
+      half_starts[2 * part + 1] = -128 * half[1];
     }
   }
 
@@ -125,6 +153,15 @@ struct Int8x256Row {
   }
   STRATA_INLINE static std::size_t scales_offset(std::size_t columns) {
     return totals_offset(columns) + columns / kBlock * kTotals * sizeof(float);
+  }
+  STRATA_INLINE static std::size_t wide_sums_offset(std::size_t columns) {
+    return scales_offset(columns) + columns / kBlock * sizeof(float);
+  }
+  STRATA_INLINE static std::size_t starts_offset(std::size_t columns) {
+    return wide_sums_offset(columns) + columns / kBlock * kTotals * sizeof(std::int16_t);
+  }
+  STRATA_INLINE static std::size_t half_starts_offset(std::size_t columns) {
+    return starts_offset(columns) + columns / kBlock * kTotals * sizeof(std::int32_t);
   }
 };
 

@@ -21,10 +21,16 @@ struct Runner {
   std::size_t claim_rows;
 };
 
+// Brings stored rows into the compute layout of the runner's kernels: `out` has interleaved_bytes(). Throws
+// std::invalid_argument where they read blocks of the format as they are stored.
+void arrange(Runner& runner, const formats::Info& format, std::size_t rows, std::size_t columns,
+             const std::byte* blocks, std::byte* out);
+
 // out[tokens, rows] = x[tokens, columns] * matrix^T, in float32, row-major.
 //
 // A format that takes int8 activations quantises every input in blocks of 32 first. The bits of a row depend on that
-// row's weights and input alone.
+// row's weights and input, and on whether it stands in a group, alone. Throws std::invalid_argument for a matrix that
+// was arranged for other kernels than the runner's.
 void linear(Runner& runner, const Matrix& matrix, std::size_t tokens, const float* x, float* out);
 
 // out[tokens * top_k, hidden]: row (t, k) = down(silu(gate(x_t)) * up(x_t)) of expert ids[t, k], unweighted. An id of

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "strata/formats.hpp"
+#include "strata/kernels/format_kernels.hpp"
 
 namespace strata {
 
@@ -21,18 +22,35 @@ std::size_t row_bytes(const formats::Info& format, std::size_t columns);
 // The format `name`. Throws std::invalid_argument listing the known ones.
 const formats::Info& format_named(std::string_view name);
 
+// Bytes of a matrix whose rows stand side by side in groups; those that fill no group follow as they are stored.
+std::size_t interleaved_bytes(const formats::Info& format, const InterleavedKernels& interleaved, std::size_t rows,
+                              std::size_t columns);
+
 // Weight of a linear layer: `rows` output features of `columns` inputs each. Its products are multiplied by `scale`.
+// Rows lie one after the other as they are stored, or, where `interleaved` is given, side by side in groups.
 class Matrix {
  public:
-  // Throws std::invalid_argument for no rows or columns, a null address, or a size that is not rows * bytes per row.
+  // Throws std::invalid_argument for no rows or columns, a null address, or a size that is not that of the rows.
   Matrix(const formats::Info& format, std::size_t rows, std::size_t columns, const std::byte* blocks, std::size_t bytes,
-         float scale = 1.0f);
+         float scale = 1.0f, const InterleavedKernels* interleaved = nullptr);
 
   const formats::Info& format() const noexcept { return *format_; }
   std::size_t rows() const noexcept { return rows_; }
   std::size_t columns() const noexcept { return columns_; }
   std::size_t row_bytes() const noexcept { return row_bytes_; }
-  const std::byte* row(std::size_t index) const noexcept { return blocks_ + index * row_bytes_; }
+  const InterleavedKernels* interleaved() const noexcept { return interleaved_; }
+
+  // Rows before this one stand side by side; the others follow one after the other.
+  std::size_t grouped_rows() const noexcept { return grouped_rows_; }
+  std::size_t group_bytes() const noexcept { return group_bytes_; }
+
+  // The group that begins with row `index`, a multiple of the rows of a group and less than grouped_rows().
+  const std::byte* group(std::size_t index) const noexcept {
+    return blocks_ + index / interleaved_->rows * group_bytes_;
+  }
+
+  // Row `index`, at least grouped_rows().
+  const std::byte* row(std::size_t index) const noexcept { return single_rows_ + (index - grouped_rows_) * row_bytes_; }
 
   // Multiplies `count` of its products by `scale`.
   void apply_scale(float* products, std::size_t count) const noexcept {
@@ -47,14 +65,19 @@ class Matrix {
   std::size_t row_bytes_;
   const std::byte* blocks_;
   float scale_;
+  const InterleavedKernels* interleaved_;
+  std::size_t group_bytes_;
+  std::size_t grouped_rows_;
+  const std::byte* single_rows_;
 };
 
-// One of the three matrices of every expert: their blocks, all in one format, and a scale for each unless `scales` is
-// empty.
+// One of the three matrices of every expert: their blocks, all in one format and one layout, and a scale for each
+// unless `scales` is empty.
 struct ExpertPart {
   const formats::Info& format;
   std::vector<const std::byte*> blocks;
   std::vector<float> scales;
+  const InterleavedKernels* interleaved = nullptr;
 };
 
 // Routed experts of one layer.

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter
 
-import numpy as np
-
+from strata_runtime.memory import available_bytes, huge_bytes
 from strata_runtime.native import NativeModule, Pool
 
 _BUFFER_BYTES = 512 << 20  # more than the caches of the largest CPUs
@@ -17,13 +16,21 @@ _PART = 8  # of the memory that is free
 
 
 class ReadBuffer:
-    """Memory of its own, larger than the caches, whose reading shows the bandwidth of a pool's cores."""
+    """Memory of its own, larger than the caches, whose reading shows the bandwidth of a pool's cores.
+
+    It lies in huge pages, as arranged weights do.
+    """
 
     def __init__(self, native: NativeModule, size: int | None = None) -> None:
         """Fill `size` bytes, by default 512 MiB, or an eighth of what is free where that is less."""
-        size = min(_BUFFER_BYTES, max(_LEAST_BYTES, _available() // _PART)) if size is None else size
+        size = (
+            min(_BUFFER_BYTES, max(_LEAST_BYTES, (available_bytes() or _BUFFER_BYTES) // _PART))
+            if size is None
+            else size
+        )
         self._native = native
-        self._data = np.ones(size, np.uint8)
+        self._data = huge_bytes(size)
+        self._data.fill(1)
         self.bytes = size
 
     def bandwidth(self, pool: Pool, clock: Callable[[], float] = perf_counter) -> float:
@@ -40,10 +47,6 @@ def _field(file: str, name: str) -> int | None:
     except OSError:
         return None
     return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{name}:")), None)
-
-
-def _available() -> int:
-    return _field("/proc/meminfo", "MemAvailable") or _BUFFER_BYTES
 
 
 def peak_resident() -> int:

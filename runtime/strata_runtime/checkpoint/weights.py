@@ -38,6 +38,11 @@ class Weights:
     further: tuple[LayerWeights, ...]
     parameters: int
 
+    @property
+    def head(self) -> Stored:
+        """The output matrix: the embedding where a network has no other."""
+        return self.tensors.get("head", self.tensors["embedding"])
+
 
 def _check_shape(expected: Expected, tensors: Tensors, config: Config) -> None:
     found, shape = tensors.found[expected.name].shape, expected.shape(config)

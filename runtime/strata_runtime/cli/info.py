@@ -63,6 +63,8 @@ def _model(engine: Engine) -> dict[str, object]:
         "checkpoint_bytes": info.checkpoint_bytes,
         "expert_format": info.expert_format,
         "expert_bytes": info.expert_bytes,
+        "weight_layout": "compute" if info.arranged_bytes else "stored",
+        "arranged_bytes": info.arranged_bytes,
         "context": engine.context,
         "context_of_model": info.context_length,
         "has_text": engine.tokenizer is not None,
@@ -105,7 +107,10 @@ def _lines(report: Mapping[str, Any], problem: str) -> Iterator[str]:
         further = f" and {model['further_layers']} for drafts" if model["further_layers"] else ""
         yield f"  {model['layers']} layers{further}, {model['experts']} experts, {model['experts_per_token']} per token"
         yield f"  {model['parameters'] / 1e6:,.1f} M parameters in {size(model['checkpoint_bytes'])}"
-        yield f"  experts in memory: {size(model['expert_bytes'])} of {model['expert_format']}"
+        yield f"  experts: {size(model['expert_bytes'])} of {model['expert_format']}"
+        arranged = model["arranged_bytes"]
+        layout = f"{size(arranged)} arranged for the CPU level, the rest" if arranged else "all"
+        yield f"  weights in memory: {layout} as stored in the file"
         cache = model["kv_bytes_per_token"]
         yield f"  context {model['context']} of at most {model['context_of_model']} tokens"
         yield f"  KV cache: {size(cache)} per token, {size(cache * model['context'])} in all"

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 
 from strata_runtime.checkpoint.stored import Stored
+from strata_runtime.layers.placing import InFile, Placer
 from strata_runtime.native import Matrix, NativeModule, Pool
 
 
 @dataclass(slots=True)
 class Compute:
-    """The native module, and the pool that it works on. All layers of a network share one, and look when they run."""
+    """The native module, and the pool that it works on. All layers of a network share one, and look when they run.
+
+    `placer` says where their weights go while they are made.
+    """
 
     native: NativeModule
     pool: Pool
+    placer: Placer = field(default_factory=InFile)
 
 
 def floats(stored: Stored) -> torch.Tensor:
@@ -25,7 +30,7 @@ def floats(stored: Stored) -> torch.Tensor:
 
 
 class Linear:
-    """y = scale * (x @ weight.T) + bias, the weight used where it lies."""
+    """y = scale * (x @ weight.T) + bias."""
 
     __slots__ = ("_bias", "_compute", "_matrix")
 
@@ -36,8 +41,9 @@ class Linear:
         rows, columns = weight.shape
         factor = 1.0 if scale is None else float(scale.floats()[0])
         self._compute = compute
+        place = compute.placer.place(weight)
         self._matrix: Matrix = compute.native.make_matrix(
-            weight.form.name, rows, columns, weight.address, len(weight.data), weight.data, factor
+            weight.form.name, rows, columns, place.address, place.bytes, place.owner, factor, place.layout
         )
         self._bias = None if bias is None else floats(bias)
 

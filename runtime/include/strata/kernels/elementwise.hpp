@@ -1,5 +1,5 @@
 // What experts do between two products: silu(gate) * up, with an exponential of our own (the same bits for every vector
-// width and every library), and quantised inputs.
+// width and every library), and quantised inputs; and reading memory for nothing but its speed.
 #pragma once
 
 #include <cstddef>
@@ -42,6 +42,31 @@ void quantize_input(const float* x, std::size_t first, std::size_t blocks, std::
   for (std::size_t block = first; block < first + blocks; ++block) {
     Row::quantize_block(x + (block - first) * Row::kBlock, block, columns, row);
   }
+}
+
+// XOR of the 64-bit words at `data`: reads memory once, from front to back, as fast as one core can.
+template <class Isa>
+void xor_words(const std::byte* data, std::size_t words, std::uint64_t* result) {
+  using Words = std::uint64_t __attribute__((vector_size(64)));
+  constexpr std::size_t kVectors = 4;  // enough at once to keep several cache lines in flight
+  constexpr std::size_t kStep = kVectors * sizeof(Words) / sizeof(std::uint64_t);
+  Words sums[kVectors] = {};
+  std::size_t word = 0;
+  for (; word + kStep <= words; word += kStep) {
+    Words next[kVectors];
+    __builtin_memcpy(next, data + word * sizeof(std::uint64_t), sizeof next);
+    unroll<kVectors>([&](auto i) STRATA_LAMBDA { sums[i] ^= next[i]; });
+  }
+  std::uint64_t total = 0;
+  for (const Words& sum : sums) {
+    for (std::size_t i = 0; i < 8; ++i) total ^= sum[i];
+  }
+  for (; word < words; ++word) {
+    std::uint64_t one;
+    __builtin_memcpy(&one, data + word * sizeof one, sizeof one);
+    total ^= one;
+  }
+  *result = total;
 }
 
 }  // namespace strata::kernels

@@ -23,9 +23,23 @@ struct RowsDotArgs {
 
 using RowsDot = Named<void(const RowsDotArgs&)>;
 
-// Kernels of one format: `rows_dot[n - 1]` takes n tokens.
+// Makes a group of rows side by side from as many stored rows of `blocks` blocks, which are `row_bytes` apart.
+using Interleave = Named<void(const std::byte* weights, std::size_t row_bytes, std::size_t blocks, std::byte* out)>;
+
+// Kernels of one format in its compute layout: matrices whose rows stand side by side in groups of `rows`.
+//
+// `interleave` makes one group. `dots[n - 1]` takes n tokens and whole groups, `row_bytes` being those of a group.
+struct InterleavedKernels {
+  std::size_t rows;
+  std::size_t block_bytes;  // of one block of each of the rows
+  Interleave interleave;
+  std::array<RowsDot, kMaxTokens> dots;
+};
+
+// Kernels of one format: `rows_dot[n - 1]` takes n tokens. `interleaved` is null where blocks are read as stored.
 struct FormatKernels {
   std::array<RowsDot, kMaxTokens> rows_dot;
+  const InterleavedKernels* interleaved;
 };
 
 }  // namespace strata

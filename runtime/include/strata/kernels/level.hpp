@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string_view>
 
@@ -17,6 +18,8 @@ using Quantize =
 
 using SiluMultiply = Named<void(float* gate, const float* up, std::size_t count)>;
 
+using XorWords = Named<void(const std::byte* data, std::size_t words, std::uint64_t* result)>;
+
 struct LevelKernels {
   const char* name;
   const char* isa;
@@ -24,6 +27,7 @@ struct LevelKernels {
   Quantize quantize_input_int8;
   Quantize quantize_input_int8_256;
   SiluMultiply silu_multiply;
+  XorWords xor_words;
   const FormatKernels* const* formats;  // indexed by formats::Info::id
 };
 

@@ -42,6 +42,59 @@ struct avx512vnni : avx512 {
     return _mm512_dpwssd_epi32(sums, pairs(w, x), scales);
   }
 
+  // Rows that stand side by side: a 32-bit lane holds four neighbouring elements of each.
+  static constexpr std::size_t kInterleaved = 16;
+
+  STRATA_INLINE static Bytes load_bytes(const std::byte* at) { return _mm512_loadu_si512(at); }
+
+  STRATA_INLINE static Mask load_mask(const std::byte* at) {
+    std::uint64_t bits;
+    __builtin_memcpy(&bits, at, sizeof bits);
+    return bits;
+  }
+
+  // A factor or a signed byte of every row.
+  STRATA_INLINE static Float load_factors(const std::byte* at, field::F16) { return load_f16(at); }
+
+  STRATA_INLINE static Float load_factors(const std::byte* at, field::E8m0Half) {
+    const __m512i exponents = _mm512_cvtepu8_epi32(load128(at));
+    const __m512i normal = _mm512_slli_epi32(_mm512_sub_epi32(exponents, _mm512_set1_epi32(1)), 23);
+    const __mmask16 is_small = _mm512_cmplt_epi32_mask(exponents, _mm512_set1_epi32(2));
+    return _mm512_castsi512_ps(_mm512_mask_sllv_epi32(normal, is_small, _mm512_set1_epi32(0x00200000), exponents));
+  }
+
+  STRATA_INLINE static Float load_signed(const std::byte* at) {
+    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(load128(at)));
+  }
+
+  STRATA_INLINE static Float multiply(Float a, Float b) { return _mm512_mul_ps(a, b); }
+  using avx512::multiply;
+
+  STRATA_INLINE static Float broadcast(float value) { return _mm512_set1_ps(value); }
+
+  STRATA_INLINE static void store(float* to, Float v) { _mm512_storeu_ps(to, v); }
+
+  // What sums of weights plus `Bias` start from, given -128 times the sum of the inputs.
+  template <int Bias>
+  STRATA_INLINE static Ints start(const std::int32_t* sum) {
+    if constexpr (Bias == 0) return _mm512_setzero_si512();
+    return _mm512_srai_epi32(_mm512_set1_epi32(*sum), 7 - __builtin_ctz(Bias));
+  }
+
+  // sums + the products of four unsigned bytes of every row with the same four inputs.
+  STRATA_INLINE static Ints add_products(Ints sums, Bytes w, const std::int8_t* x) {
+    std::int32_t four;
+    __builtin_memcpy(&four, x, sizeof four);
+    return _mm512_dpbusd_epi32(sums, w, _mm512_set1_epi32(four));
+  }
+
+  // sums + the products of two unsigned bytes of every row with the same two numbers.
+  STRATA_INLINE static Ints add_pairs(Ints sums, const std::byte* at, const std::int16_t* x) {
+    std::int32_t two;
+    __builtin_memcpy(&two, x, sizeof two);
+    return _mm512_dpwssd_epi32(sums, _mm512_cvtepu8_epi16(load256(at)), _mm512_set1_epi32(two));
+  }
+
   // The points of a grid, eight to a step. All points of a block are looked up before the first is used.
   class GridPoints {
    public:
