@@ -38,7 +38,7 @@ class EngineSettings:
     Default: 0. STRATA_ENGINE_CONTEXT, --engine-context.
     """
 
-    expert_format: Literal["stored", "bf16", "f16", "f32", "iq3_s", "iq4_xs", "mxfp4", "q4_0", "q4_k", "q6_k", "q8_0"]
+    expert_format: Literal["stored", "bf16", "f16", "f32", "iq3_s", "iq4_xs", "mxfp4", "q4_0", "q4_k", "q5_0", "q6_k", "q8_0"]
     """Format that the routed experts are kept in.
 
     Default: stored. STRATA_ENGINE_EXPERT_FORMAT, --engine-expert-format.
