@@ -217,10 +217,14 @@ class Engine:
 
         `window`: tokens of a pass, cut at its multiples; those of a prompt's passes unless given.
         """
+        for rows in self._reader.rows(object(), self.check_ids(ids), window):
+            yield log_softmax(rows)
+
+    def check_ids(self, ids: Sequence[int]) -> list[int]:
+        """Return token ids as they are. Raises `UserError` for ids outside the vocabulary and more than the context."""
         checked = self._checked(ids)
         self._check_fits(checked)
-        for rows in self._reader.rows(object(), checked, window):
-            yield log_softmax(rows)
+        return checked
 
     def _checked(self, ids: Sequence[Any]) -> list[int]:
         size = self.info.vocab_size

@@ -31,7 +31,6 @@ def answering(text: str) -> FakeModel:
 
 
 if __name__ == "__main__":
-    model = answering(os.environ.get("FAKE_ANSWER", "héllo "))
     strata_runtime.provider.find_provider = strata_runtime.engine.find_provider = lambda _: FakeProvider()
-    strata_runtime.engine.Model.load = lambda *_: model
+    strata_runtime.engine.Model.load = lambda *_: answering(os.environ.get("FAKE_ANSWER", "héllo "))
     main()

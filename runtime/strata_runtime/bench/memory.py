@@ -49,7 +49,16 @@ def _field(file: str, name: str) -> int | None:
     return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{name}:")), None)
 
 
+def reset_peak() -> bool:
+    """Let `peak_resident` forget what was before; return whether the system allows that."""
+    try:
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+    except OSError:
+        return False
+    return True
+
+
 def peak_resident() -> int:
-    """Return this process's largest resident set so far, in bytes."""
+    """Return this process's largest resident set so far, or since `reset_peak`, in bytes."""
     # Unlike getrusage, this does not count what the parent process held when it made this one.
     return _field("/proc/self/status", "VmHWM") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -16,12 +16,17 @@ if TYPE_CHECKING:
 SUFFIXES = (".png", ".svg", ".pdf")
 
 
-def check_can_plot(path: Path) -> None:
-    """Raise `UserError` when a file of this name cannot be drawn, before anything is measured."""
-    if path.suffix not in SUFFIXES:
+def pictures(name: str) -> tuple[Path, ...]:
+    """Return the files that `--plot` of this name draws, two for one without an end.
+
+    Raises `UserError` when they cannot be drawn, before anything is measured.
+    """
+    path = Path(name)
+    if path.suffix and path.suffix not in SUFFIXES:
         raise UserError(f"--plot {path}: the name must end in {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}")
     if find_spec("matplotlib") is None:
         raise UserError("--plot needs matplotlib, which is not installed: pip install 'strata-gen[plot]'")
+    return (path,) if path.suffix or not path.name else (path.with_suffix(".png"), path.with_suffix(".svg"))
 
 
 def draw(results: Results, path: Path) -> None:

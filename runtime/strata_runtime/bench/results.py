@@ -84,28 +84,11 @@ def _row(case: Case, measured: Measurement) -> Row:
 
 def as_json(results: Results) -> dict[str, Any]:
     """Return one JSON object. Times are in seconds, sizes in bytes, rates in bytes or tokens per second."""
-    info = results.info
     return {
         "schema": SCHEMA_VERSION,
         "version": __version__,
-        "machine": {
-            "cpu": cpu_name(),
-            "usable_cpus": usable_cpus(),
-            "level": results.isa,
-            "load_average": load_average(),
-        },
-        "model": {
-            "path": str(info.path),
-            "family": info.family,
-            "layers": info.layers,
-            "experts": info.experts,
-            "experts_per_token": info.experts_per_token,
-            "expert_format": info.expert_format,
-            "checkpoint_bytes": info.checkpoint_bytes,
-            "expert_bytes": info.expert_bytes,
-            "dense_bytes": info.dense_bytes,
-            "head_bytes": info.head_bytes,
-        },
+        "machine": machine_json(results.isa),
+        "model": model_json(results.info),
         "settings": dict(results.settings),
         "rounds": results.rounds,
         "seed": results.seed,
@@ -117,6 +100,32 @@ def as_json(results: Results) -> dict[str, Any]:
             {"threads": threads, "bytes_per_second": spread.as_json()} for threads, spread in results.bandwidth.items()
         ],
         "results": [_row_json(row) for row in results.rows],
+    }
+
+
+def machine_json(isa: str) -> dict[str, Any]:
+    """Return what a figure must name of the machine. `isa`: the level that the package chose."""
+    return {
+        "cpu": cpu_name(),
+        "usable_cpus": usable_cpus(),
+        "level": isa,
+        "load_average": load_average(),
+    }
+
+
+def model_json(info: ModelInfo) -> dict[str, Any]:
+    """Return what a figure must name of the model."""
+    return {
+        "path": str(info.path),
+        "family": info.family,
+        "layers": info.layers,
+        "experts": info.experts,
+        "experts_per_token": info.experts_per_token,
+        "expert_format": info.expert_format,
+        "checkpoint_bytes": info.checkpoint_bytes,
+        "expert_bytes": info.expert_bytes,
+        "dense_bytes": info.dense_bytes,
+        "head_bytes": info.head_bytes,
     }
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from time import perf_counter
+from typing import TypeVar
 
 from strata_runtime.bench.cases import Case, Plan
 from strata_runtime.bench.memory import ReadBuffer, peak_resident
 from strata_runtime.bench.parts import Parts
 from strata_runtime.bench.subject import Clock, Subject
 from strata_runtime.progress import Progress
+
+_Case = TypeVar("_Case")
 
 PARTS_ROUNDS = 3
 """Rounds in which native calls have a clock around them: apart from the others, because clocks take time too."""
@@ -66,16 +69,16 @@ class Measurement:
         for turn in range(1, plan.rounds + 1):
             for threads, rates in self.bandwidth.items():
                 rates.append(buffer.bandwidth(subject.pools[threads], clock))
-            for case in _rotated(plan.cases, turn):
+            for case in rotated(plan.cases, turn):
                 self.seconds[case].append(subject.seconds(case, turn, tick=tick, clock=clock))
                 advance()
         for turn in range(plan.rounds + 1, plan.rounds + 1 + PARTS_ROUNDS):
-            for case in _rotated(plan.cases, turn):
+            for case in rotated(plan.cases, turn):
                 self.parts[case].append(subject.parts(case, turn, tick=tick, clock=clock))
                 advance()
 
 
-def _rotated(cases: tuple[Case, ...], turn: int) -> tuple[Case, ...]:
+def rotated(cases: tuple[_Case, ...], turn: int) -> tuple[_Case, ...]:
     """Begin every round with another case: none always comes after the same one's cache and clock frequency."""
     at = turn % len(cases)
     return cases[at:] + cases[:at]

@@ -10,6 +10,7 @@ from strata_runtime.bench.machine import cpu_name, load_average, usable_cpus
 from strata_runtime.bench.parts import PART_TITLES, Part, Parts
 from strata_runtime.bench.results import Results, Row
 from strata_runtime.bench.spread import Spread
+from strata_runtime.model import ModelInfo
 
 _UNITS = {"prompt": "ms a prompt", "decode": "ms a token", "window": "ms a window"}
 
@@ -27,8 +28,7 @@ def lines(results: Results) -> Iterator[str]:
 
 def _head(results: Results) -> Iterator[str]:
     info, gib = results.info, 1 << 30
-    yield f"{info.path}: {info.title}, {info.layers} layers, experts in {info.expert_format}"
-    yield f"{cpu_name()}, {usable_cpus()} usable CPUs, {results.isa}, load average {load_average():.1f}"
+    yield from surroundings(info, results.isa)
     yield f"loaded in {results.load_s:.2f} s, first token after {results.first_token_s:.2f} s"
     share = results.peak_bytes / info.checkpoint_bytes
     yield f"peak memory {results.peak_bytes / gib:.2f} GiB, {share:.2f} times the checkpoint's size"
@@ -36,6 +36,12 @@ def _head(results: Results) -> Iterator[str]:
         spread = f"{rate.least / 1e9:.1f} to {rate.most / 1e9:.1f}"
         yield f"memory reads {rate.median / 1e9:.1f} GB/s with {_threads(threads)} ({spread})"
     yield f"medians of {results.rounds} interleaved rounds" + ("; interrupted before the end" * results.interrupted)
+
+
+def surroundings(info: ModelInfo, isa: str) -> Iterator[str]:
+    """Yield lines with the model and the machine that figures belong to."""
+    yield f"{info.path}: {info.title}, {info.layers} layers, experts in {info.expert_format}"
+    yield f"{cpu_name()}, {usable_cpus()} usable CPUs, {isa}, load average {load_average():.1f}"
 
 
 def _columns(kind: str) -> tuple[str, ...]:

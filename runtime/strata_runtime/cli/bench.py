@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import os
-from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from strata_runtime.bench.cases import MOST_WINDOW, Plan, check_fits, make_plan
 from strata_runtime.bench.machine import usable_cpus
-from strata_runtime.bench.plot import check_can_plot, draw
 from strata_runtime.cli.interrupt import Interrupt
 from strata_runtime.cli.knob_command import KnobCommand, package_and_flags
 from strata_runtime.cli.main import EXIT_INTERRUPTED
 from strata_runtime.cli.numbers import NumberList
+from strata_runtime.cli.outputs import check_outputs, write_outputs
 from strata_runtime.cli.terminal import Terminal
 from strata_runtime.errors import UserError
 from strata_runtime.knobs.grammar import show
@@ -27,23 +23,6 @@ if TYPE_CHECKING:
     from strata_runtime.bench.results import Results
     from strata_runtime.knobs import Resolution
     from strata_runtime.model import ModelInfo
-
-_STDOUT = "-"
-
-
-def _check_target(option: str, name: str) -> None:
-    """Raise `UserError` when a file cannot be written, before minutes are spent on what it shall hold."""
-    path = Path(name)
-    try:
-        if not name or path.is_dir():
-            raise UserError(f"{option} {name!r}: name a file to write")
-        folder = path.absolute().parent
-        if not folder.is_dir():
-            raise UserError(f"{option} {name}: there is no folder {folder}")
-        if not os.access(path if path.exists() else folder, os.W_OK):
-            raise UserError(f"{option} {name}: no permission to write there")
-    except OSError as problem:
-        raise UserError(f"{option} {name:.100}: no file can have this name: {problem.strerror}") from None
 
 
 def _threads(asked: tuple[int, ...] | None, resolution: Resolution, provider: Provider) -> tuple[int, ...]:
@@ -98,25 +77,12 @@ def _measure(model: str, plan: Plan, provider: Provider, resolution: Resolution,
 
 
 def _write(results: Results, json_file: str | None, plot: str | None) -> None:
+    from strata_runtime.bench.plot import draw
     from strata_runtime.bench.results import as_json
     from strata_runtime.bench.tables import lines
 
-    text = json.dumps(as_json(results), indent=2)
-    if json_file == _STDOUT:
-        click.echo(text)
-    else:
-        click.echo("\n".join(lines(results)))
-    if json_file not in (None, _STDOUT):
-        _save(json_file, lambda path: path.write_text(text + "\n", encoding="utf-8"))
-    if plot is not None and results.rows:
-        _save(plot, lambda path: draw(results, path))
-
-
-def _save(name: str, write: Callable[[Path], object]) -> None:
-    try:
-        write(Path(name))
-    except OSError as problem:
-        raise UserError(f"{name}: cannot be written: {problem.strerror}") from None
+    drawn = plot if results.rows else None
+    write_outputs(as_json(results), lines(results), json_file, drawn, lambda path: draw(results, path))
 
 
 @click.command(cls=KnobCommand)
@@ -163,7 +129,9 @@ def _save(name: str, write: Callable[[Path], object]) -> None:
 @click.option("--rounds", type=click.IntRange(1), default=5, show_default=True, metavar="N", help="Samples of each.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, metavar="N", help="Seed of token ids.")
 @click.option("--json", "json_file", metavar="FILE", help="Write one JSON object; - is stdout, in place of the table.")
-@click.option("--plot", metavar="FILE", help="Draw the results into a .png, .svg or .pdf file; needs matplotlib.")
+@click.option(
+    "--plot", metavar="FILE", help="Draw into a .png, .svg or .pdf file; without such an end, FILE.png and FILE.svg."
+)
 @click.option("--quiet", is_flag=True, help="Write nothing to stderr but errors.")
 @click.pass_context
 def command(
@@ -191,11 +159,7 @@ def command(
     Token ids are random, so a model needs no tokenizer. Nothing is drawn: a decode step is one pass of one token.
     Ctrl-C ends the measurement and shows what there is so far.
     """
-    if json_file not in (None, _STDOUT):
-        _check_target("--json", json_file)
-    if plot is not None:
-        check_can_plot(Path(plot))
-        _check_target("--plot", plot)
+    check_outputs(json_file, plot)
     terminal = Terminal(quiet=quiet)
     package, flags = package_and_flags(ctx, others)
     provider = package.require()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,11 +12,8 @@ import click
 from strata_runtime.cli.knob_command import KnobCommand, package_and_flags
 from strata_runtime.cli.main import Entry, LazyGroup
 from strata_runtime.cli.terminal import Terminal
-from strata_runtime.errors import UserError
-from strata_runtime.whole_file import read_whole
 
 if TYPE_CHECKING:
-    from strata_runtime.engine import Engine
     from strata_runtime.evaluation.divergence import Divergence
 
 
@@ -30,34 +26,6 @@ if TYPE_CHECKING:
 )
 def command() -> None:
     """Judge an approximation by teacher-forced log-probabilities."""
-
-
-def _read_tokens(path: Path) -> list[list[int]]:
-    what = f"{path}: not a JSON list of lists of token ids"
-    try:
-        found = json.loads(read_whole(path).decode("utf-8"))
-    except (ValueError, RecursionError):
-        raise UserError(what) from None
-    if not isinstance(found, list) or not all(isinstance(ids, list) for ids in found):
-        raise UserError(what)
-    for index, ids in enumerate(found):
-        for at, token in enumerate(ids):
-            if isinstance(token, bool) or not isinstance(token, int):
-                raise UserError(f"{what}: entry {at} of list {index} is {json.dumps(token)[:40]}")
-    return found
-
-
-def _read_texts(files: Sequence[Path], engine: Engine) -> list[list[int]]:
-    """Tokenise files, each cut into pieces of the engine's context."""
-    pieces = []
-    for path in files:
-        try:
-            text = read_whole(path).decode("utf-8")
-        except UnicodeDecodeError as problem:
-            raise UserError(f"{path}: not UTF-8 text at byte {problem.start}") from None
-        ids = list(engine.encode(text)) if text else []
-        pieces += [ids[start : start + engine.context] for start in range(0, len(ids), engine.context)]
-    return pieces
 
 
 @click.command("logpos", cls=KnobCommand)
@@ -92,9 +60,10 @@ def logpos(
     from strata_runtime.engine import Engine
     from strata_runtime.evaluation.logpos import measure
     from strata_runtime.evaluation.record import load_record
+    from strata_runtime.evaluation.sequences import read_texts, read_tokens
 
     reference = None if at is None else load_record(at)
-    sequences = _read_tokens(tokens) if tokens is not None else []
+    sequences = read_tokens(tokens) if tokens is not None else []
     package, flags = package_and_flags(ctx, others)
     terminal = Terminal(quiet=quiet)
     with Engine.load(
@@ -105,7 +74,7 @@ def logpos(
         progress=terminal.progress("loading layer"),
         report=terminal.say,
     ) as engine:
-        sequences = sequences or _read_texts(texts, engine)
+        sequences = sequences or read_texts(texts, engine)
         record = measure(engine, sequences, window, reference, terminal.progress("reading, position"))
     record.save(out)
     click.echo(f"{record.positions} positions of {len(sequences)} sequences in windows of {window}: {out}")

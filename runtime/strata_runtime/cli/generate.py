@@ -5,8 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import sys
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -15,6 +14,7 @@ from strata_runtime.cli.interrupt import Interrupt
 from strata_runtime.cli.knob_command import KnobCommand, package_and_flags
 from strata_runtime.cli.main import EXIT_INTERRUPTED
 from strata_runtime.cli.prompt import read_prompt
+from strata_runtime.cli.sampling_options import sampling_options, take_sampling
 from strata_runtime.cli.terminal import Terminal
 from strata_runtime.knobs.grammar import show
 from strata_runtime.params import DEFAULT_MAX_TOKENS, SamplingParams
@@ -25,11 +25,7 @@ if TYPE_CHECKING:
     from strata_runtime.request import Acceptance, GenerationResult, Prompt
     from strata_runtime.text.chat import Message
 
-_Function = TypeVar("_Function", bound=Callable[..., object])
-
 _Show = Literal["text", "ids", "nothing"]
-
-_DEFAULTS = SamplingParams()
 
 
 def _write(text: str) -> None:
@@ -95,13 +91,6 @@ def _messages(prompt: str | list[int], system: str | None, *, chat: bool) -> Pro
     return [*first, {"role": "user", "content": prompt}]
 
 
-def _sampling_option(flag: str, type_: type[int | float], text: str) -> Callable[[_Function], _Function]:
-    name = flag.removeprefix("--").replace("-", "_")
-    metavar = "N" if type_ is int else "X"
-    default = getattr(_DEFAULTS, name)
-    return click.option(flag, type=type_, default=default, show_default=True, metavar=metavar, help=text)
-
-
 @click.command(cls=KnobCommand)
 @click.option(
     "--model",
@@ -117,12 +106,7 @@ def _sampling_option(flag: str, type_: type[int | float], text: str) -> Callable
 @click.option(
     "--max-tokens", type=int, default=DEFAULT_MAX_TOKENS, show_default=True, metavar="N", help="Most tokens to draw."
 )
-@_sampling_option("--temperature", float, "0 takes the most probable token.")
-@_sampling_option("--top-k", int, "Draw from the K most probable tokens; 0 is all.")
-@_sampling_option("--top-p", float, "Draw from the most probable tokens that reach this probability; 1 is all.")
-@_sampling_option("--min-p", float, "Drop tokens less probable than this part of the best one's probability.")
-@_sampling_option("--repetition-penalty", float, "Above 1, tokens that occurred become less probable.")
-@click.option("--seed", type=int, metavar="N", help="Seed of the draws. Default: a new one, named at the end.")
+@sampling_options(SamplingParams(), "Seed of the draws. Default: a new one, named at the end.")
 @click.option("--stop", multiple=True, metavar="TEXT", help="End the text before TEXT; may be repeated.")
 @click.option("--ignore-eos", is_flag=True, help="Go on after the model's own end tokens.")
 @draft_options
@@ -153,7 +137,7 @@ def command(
     asked = _messages(read_prompt(prompt, prompt_file, prompt_ids), system, chat=chat)
     from strata_runtime.engine import Engine
 
-    sampling = SamplingParams(**{field.name: others.pop(field.name) for field in dataclasses.fields(SamplingParams)})
+    sampling = take_sampling(others)
     package, flags = package_and_flags(ctx, others)
     flags = with_drafts(flags, others)
     terminal = Terminal(quiet=quiet)

@@ -30,6 +30,7 @@ class Entry(NamedTuple):
 COMMANDS: Mapping[str, Entry] = {
     "generate": Entry("strata_runtime.cli.generate:command", "Write text with a model, streaming."),
     "bench": Entry("strata_runtime.cli.bench:command", "Measure a model's speed, and what limits it."),
+    "ab": Entry("strata_runtime.cli.ab:command", "Compare settings: speed, drafts, and distance."),
     "convert": Entry("strata_runtime.cli.convert:command", "Pack a model folder into one GGUF file."),
     "eval": Entry("strata_runtime.cli.eval:command", "Judge an approximation by log-probabilities."),
     "info": Entry("strata_runtime.cli.info:command", "Show what is installed, how it is set, and what a model needs."),

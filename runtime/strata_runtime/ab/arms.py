@@ -1,0 +1,98 @@
+"""Arms: named sets of knob values, checked before anything is loaded."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from strata_runtime.errors import UserError
+from strata_runtime.knobs import KnobInfo, Resolution, resolve
+from strata_runtime.knobs.grammar import KnobError, parse, show
+from strata_runtime.nearest import did_you_mean
+from strata_runtime.provider import PATH_VARIABLE
+
+_NAME = re.compile(r"[\w.+-]{1,40}")
+_FORM = "an arm is NAME:KNOB=VALUE,KNOB=VALUE, or NAME: for the settings that all arms share"
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """One arm. `texts`: what it gives, by dotted knob name. `settings`: every knob that is not at its default."""
+
+    name: str
+    texts: Mapping[str, str]
+    settings: Mapping[str, str]
+
+
+def make_arms(
+    given: Sequence[str], knobs: Sequence[KnobInfo], environ: Mapping[str, str], flags: Mapping[str, str]
+) -> tuple[Arm, ...]:
+    """Parse `NAME:KNOB=VALUE,...`, where KNOB is a knob's name or its variable, over what `environ` and `flags` give.
+
+    A piece without `=` goes on with the value before it, so that lists can be given. Raises `UserError` for fewer than
+    two arms, names that are no names or taken, and values that would not hold as they are.
+    """
+    if len(given) < 2:
+        raise UserError(f"give --arm at least twice: {_FORM}")
+    arms: dict[str, Arm] = {}
+    for text in given:
+        name, colon, values = text.partition(":")
+        if not colon or not _NAME.fullmatch(name):
+            raise UserError(f"--arm {text!r:.60}: {_FORM}; a name has letters, digits and . + - _")
+        if name in arms:
+            raise UserError(f"--arm {name}: two arms have this name")
+        try:
+            texts = _texts(values, knobs)
+            resolution = resolve(knobs, environ=environ, command_line={**flags, **texts})
+            _check_holds(resolution, texts)
+        except UserError as problem:
+            raise UserError(f"--arm {name}: {problem}") from None
+        settings = {knob.name: show(knob, resolution.values[knob.name]) for knob in resolution.differing()}
+        arms[name] = Arm(name, texts, settings)
+    return tuple(arms.values())
+
+
+def _pairs(values: str) -> Iterator[tuple[str, str]]:
+    key, text = "", ""
+    for piece in values.split(",") if values.strip() else ():
+        before, equals, behind = piece.partition("=")
+        if equals:
+            if key:
+                yield key, text
+            key, text = before.strip(), behind
+        elif key:
+            text += f",{piece}"
+        else:
+            raise UserError(f"'{piece:.60}' is not KNOB=VALUE")
+    if key:
+        yield key, text
+
+
+def _texts(values: str, knobs: Sequence[KnobInfo]) -> dict[str, str]:
+    by_name = {name: knob for knob in knobs for name in (knob.name, knob.env)}
+    texts: dict[str, str] = {}
+    for key, text in _pairs(values):
+        knob = by_name.get(key)
+        if knob is None:
+            raise UserError(f"there is no knob '{key}'{did_you_mean(key, by_name)}")
+        if knob.name in texts:
+            raise UserError(f"{knob.name} is given twice")
+        if knob.env == PATH_VARIABLE:
+            raise UserError(f"{knob.name}: all arms run on the same kernels package")
+        try:
+            if parse(knob, text) is None:
+                raise UserError(f"{knob.name} has no value; leave it out for the one that all arms share")
+        except KnobError as problem:
+            raise UserError(str(problem)) from None
+        texts[knob.name] = text
+    return texts
+
+
+def _check_holds(resolution: Resolution, texts: Mapping[str, str]) -> None:
+    """Raise `UserError` for a value that relations or the build replaced: the arm would measure something else."""
+    for knob in resolution.knobs:
+        if knob.name in texts and resolution.values[knob.name] != parse(knob, texts[knob.name]):
+            said = [line for line in resolution.lines if line.startswith(f"{knob.name}=")]
+            held = show(knob, resolution.values[knob.name]) or "unset"
+            raise UserError("; ".join(said) or f"{knob.name}={texts[knob.name]} is not taken: {held} holds")
