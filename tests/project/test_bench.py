@@ -17,6 +17,7 @@ from gguf import GGMLQuantizationType, GGUFReader, dequantize
 
 from strata_gen.paths import specs_root
 from strata_gen.specs import load_specs
+from strata_runtime.params import SamplingParams
 from strata_runtime.provider import find_provider
 from support.checkpoints import make_qwen_config, make_tensors
 from support.gguf_models import named, write_model
@@ -139,6 +140,40 @@ def test_drafts_leave_the_text_alone(root: Path, kernels: Path) -> None:
     for arms in tables.values():
         assert [(arm["arm"], arm["equal"]) for arm in arms] == [("none", 2), ("mtp:2", 2), ("ngram:auto", 2)]
         assert arms[1]["tokens_per_pass"] > 1
+
+
+@pytest.mark.native
+def test_text_with_drafts_is_compared_token_by_token(root: Path, kernels: Path) -> None:
+    words = ["--prompts", "2", "--tokens", "16", "--threads", "1", "--arms", "ngram:3", "mtp:auto"]
+    rows = run(root, "draft_equality.py", *words, STRATA_PROVIDER_PATH=str(kernels))["rows"]
+    assert [(row["arm"], row["temperature"]) for row in rows] == [
+        ("ngram:3", 0), ("ngram:3", 1), ("mtp:auto", 0), ("mtp:auto", 1),
+    ]  # fmt: skip
+    assert [(row["equal"], row["tokens"], row["differences"]) for row in rows] == [(2, 32, [])] * 4
+
+
+def test_a_difference_of_texts_is_a_near_tie_or_not(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(root / "bench"))
+    module = importlib.import_module("draft_equality")
+    row = np.log(np.array([0.5, 0.3, 0.2], np.float32))
+    greedy, drawn = SamplingParams(temperature=0, seed=1), SamplingParams(temperature=1, seed=1)
+    assert module.gap_of(row, greedy, 7, 0, 1) == pytest.approx(np.log(0.5 / 0.3))
+    uniform = {0.49995: (5e-5, 0.30005), 0.79: (0.0, 0.01), 0.1: (0.4, 0.7)}
+    for number, (to_second, to_third) in uniform.items():
+        monkeypatch.setattr(module.CounterUniform, "at", lambda _self, _position, number=number: number)
+        assert module.gap_of(row, drawn, 7, 0, 1) == pytest.approx(min(to_second, np.log(0.5 / 0.3)), abs=1e-6)
+        assert module.gap_of(row, drawn, 7, 0, 2) == pytest.approx(min(to_third, np.log(0.5 / 0.2)), abs=1e-6)
+
+    class Reader:
+        def logprob_rows(self, ids: list[int], window: int) -> list[np.ndarray]:
+            assert (ids, window) == ([9, 9, 1, 2], 1)
+            return [np.zeros((1, 3), np.float32), row[None]]
+
+    texts = [(1, 2, 0), (1, 2, 2)], [(1, 2, 0), (1, 2, 1)]
+    (found,) = module.differences(Reader(), [(9, 9), (9, 9)], 0.0, *texts)
+    assert (found.prompt, found.token, found.without, found.drafted) == (1, 2, 2, 1)
+    assert not found.is_near_tie
+    assert module.Difference(0, 0, 1, 2, 9e-5).is_near_tie
 
 
 def test_build_times_changes_one_default(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
