@@ -182,7 +182,7 @@ class Model:
             for index, layer in enumerate(self._layers):
                 layer(buffers, reach, index)
             result = self._logits(buffers.hidden, logits, states)
-        _check_finite(result, cache.length + tokens - result.shape[0])
+            _check_finite(result, cache.length + tokens - result.shape[0])
         cache.length += tokens
         return result
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -147,6 +150,33 @@ def test_torch_threads_are_as_before(model: Model) -> None:
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
+
+
+COUNT_THREADS = """
+import os, sys, torch
+from pathlib import Path
+from strata_runtime.model import Model
+from support.reference_provider import ReferenceProvider, make_settings
+
+torch.set_num_threads(2)
+model = Model.load(Path(sys.argv[1]), ReferenceProvider(), make_settings())
+before = len(os.listdir("/proc/self/task"))
+for logits in ("last", "all"):
+    model.forward(torch.arange(3), model.new_cache(8), logits=logits)
+print(before, len(os.listdir("/proc/self/task")))
+torch.ones(1 << 20).sum()
+print(len(os.listdir("/proc/self/task")))
+"""
+
+
+def test_a_pass_starts_no_threads_of_torch(tmp_path: Path) -> None:
+    config = make_config(vocab_size=1 << 17)
+    folder = write_checkpoint(tmp_path / "model", config, make_tensors(config))
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    words = [sys.executable, "-c", COUNT_THREADS, str(folder)]
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)
+    before, after, with_torch = map(int, done.stdout.split())
+    assert after == before < with_torch  # the last one shows that a thread would have been seen
 
 
 def test_one_token_is_few_operations(model: Model) -> None:

@@ -50,10 +50,10 @@ class MtpDrafter:
         while len(drafts) < count:
             if drafts:
                 state = self._mtp.forward(drafts[-1:], state, self._cache)
-            logits = self._mtp.logits(state)
+            logits = self._mtp.logits(state).numpy()
             if not math.isfinite(float(logits.sum())):
                 break
-            drafts.append(best(logits.numpy()))
+            drafts.append(best(logits))
         self._cache.truncate(length)
         return drafts
 
