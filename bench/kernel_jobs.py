@@ -199,47 +199,23 @@ def checksum(bench: Bench, _name: KernelName) -> Job:
     return bench.read(bench.threads)
 
 
-def router_topk(bench: Bench, _name: KernelName) -> Job:
-    """The logits of many tokens."""
-    experts = 128
-    tokens = max(1, bench.total // (4 * experts))
-    logits, bias = bench.floats(tokens, experts), bench.floats(experts)
-    ids, weights = np.empty((tokens, TOP_K), np.int32), np.empty((tokens, TOP_K), np.float32)
-    where = (address(logits), address(bias), True, True, 1.0, address(ids), address(weights))
-    keep = (logits, bias, ids, weights)
-    size = sum(array.nbytes for array in keep)
-    return Job(lambda: (keep, bench.native.device.router_topk(tokens, experts, TOP_K, *where)), size)
-
-
-def ecap_redirect(bench: Bench, _name: KernelName) -> Job:
-    """A window as a whole, which is small: its time is what counts."""
-    tokens = 8
-    ids = np.arange(tokens * TOP_K, dtype=np.int32).reshape(tokens, TOP_K)
-    weights = np.abs(bench.floats(tokens, TOP_K))
-    arguments = (tokens, TOP_K, 3 * TOP_K, address(ids), address(weights))
-    keep = (ids, weights)
-    return Job(lambda: (keep, bench.native.device.ecap_redirect(*arguments)), 2 * (ids.nbytes + weights.nbytes))
-
-
-JOBS: Mapping[str, Callable[[Bench, KernelName], Job]] = {
+POOL_JOBS: Mapping[str, Callable[[Bench, KernelName], Job]] = {
     job.__name__: job
     for job in (
         arrange,
         checksum,
         combine,
-        ecap_redirect,
         interleave,
         interleaved_dot,
         linear,
         moe_experts,
         quantize_input,
         rows_dot,
-        router_topk,
         silu_multiply,
         xor_words,
     )
 }
-"""How each kernel is timed, by its name."""
+"""How each kernel of the pool, and what it is made of, is timed, by its name."""
 
 POOL_KERNELS = frozenset({"arrange", "checksum", "linear", "moe_experts"})
 """Kernels that use all threads of the pool."""

@@ -20,13 +20,16 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from common import report
-from kernel_jobs import JOBS, POOL_KERNELS, Bench, Job
+from device_jobs import DEVICE_JOBS
+from kernel_jobs import POOL_JOBS, POOL_KERNELS, Bench, Job
 
 from strata_gen.model.kernel_name import Grammar, KernelName
 from strata_gen.paths import specs_root
 from strata_gen.specs import load_specs
 from strata_runtime.bench.columns import table
 from strata_runtime.provider import find_provider
+
+JOBS = {**POOL_JOBS, **DEVICE_JOBS}
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,11 @@
 #include <vector>
 
 #include "strata/conversion.hpp"
+#include "strata/device/combine.hpp"
 #include "strata/gen/knobs.hpp"
 #include "strata/kernels/level.hpp"
 #include "strata/ops.hpp"
+#include "strata/simt/inline.hpp"
 
 namespace py = pybind11;
 
@@ -25,7 +27,7 @@ namespace strata {
 namespace {
 
 // Version of the protocol in strata_runtime/native.py.
-constexpr int kAbiVersion = 5;
+constexpr int kAbiVersion = 6;
 
 PoolOptions pool_options(const Knobs& knobs) {
   const Pinning pinning = knobs.pool_pin == PoolPin::kOn    ? Pinning::kOn
@@ -149,11 +151,14 @@ void bind_experts(Runner& pool, const OwnedExperts& layer, std::int64_t tokens, 
 
 void bind_combine(std::int64_t tokens, std::int64_t top_k, std::int64_t hidden, std::uintptr_t rows,
                   std::uintptr_t weights, std::uintptr_t out) {
-  const std::size_t count = size(tokens, "tokens");
-  const std::size_t picks = size(top_k, "top_k");
-  const std::size_t columns = size(hidden, "hidden");
+  const device::Combine::Args args{.rows = pointer<const float>(rows),
+                                   .weights = pointer<const float>(weights),
+                                   .residual = pointer<float>(out),
+                                   .tokens = static_cast<int>(size(tokens, "tokens")),
+                                   .top_k = static_cast<int>(size(top_k, "top_k")),
+                                   .hidden = static_cast<int>(size(hidden, "hidden"))};
   const py::gil_scoped_release release;
-  combine(count, picks, columns, pointer<const float>(rows), pointer<const float>(weights), pointer<float>(out));
+  simt::run_inline<device::Combine>(args);
 }
 
 Pool* pool_of(Runner* runner) { return runner == nullptr ? nullptr : &runner->pool; }

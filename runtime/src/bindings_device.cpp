@@ -1,46 +1,196 @@
 // Device kernels on a CPU target: each runs inline, on the calling thread, without the GIL.
 #include "bindings.hpp"
+#include "strata/device/doorbell.hpp"
 #include "strata/device/ecap_redirect.hpp"
+#include "strata/device/flag_wait.hpp"
+#include "strata/device/late_add.hpp"
+#include "strata/device/publish.hpp"
+#include "strata/device/resident_plan.hpp"
 #include "strata/device/router_topk.hpp"
+#include "strata/device/rows_copy.hpp"
+#include "strata/device/run_experts.hpp"
+#include "strata/device/tail_skip.hpp"
 #include "strata/simt/inline.hpp"
+#include "strata/weights.hpp"
 
 namespace py = pybind11;
 
 namespace strata {
 namespace {
 
-void router_topk(int tokens, int experts, int top_k, std::uintptr_t logits, std::uintptr_t bias, bool sigmoid,
-                 bool normalised, float scale, std::uintptr_t ids, std::uintptr_t weights) {
-  simt::run_inline<device::RouterTopk>({.logits = pointer<const float>(logits),
-                                        .bias = pointer<const float>(bias),
-                                        .ids = pointer<std::int32_t>(ids),
-                                        .weights = pointer<float>(weights),
-                                        .tokens = tokens,
-                                        .experts = experts,
-                                        .top_k = top_k,
-                                        .sigmoid = sigmoid,
-                                        .normalised = normalised,
-                                        .scale = scale});
+using device::Owner;
+using device::Plan;
+using simt::run_inline;
+using Address = std::uintptr_t;
+
+device::Which which_rows(const std::string& name) {
+  if (name == "all") return device::Which::kAll;
+  if (name == "at_least") return device::Which::kAtLeast;
+  if (name == "below") return device::Which::kBelow;
+  throw std::invalid_argument("rows are 'all', 'at_least' or 'below', not '" + name + "'");
 }
 
-void ecap_redirect(int tokens, int top_k, int cap, std::uintptr_t ids, std::uintptr_t weights) {
-  simt::run_inline<device::EcapRedirect>({.ids = pointer<std::int32_t>(ids),
-                                          .weights = pointer<float>(weights),
-                                          .tokens = tokens,
-                                          .top_k = top_k,
-                                          .cap = cap});
+void router_topk(int tokens, int experts, int top_k, Address logits, Address bias, bool sigmoid, bool normalised,
+                 float scale, Address ids, Address weights) {
+  run_inline<device::RouterTopk>({.logits = pointer<const float>(logits),
+                                  .bias = pointer<const float>(bias),
+                                  .ids = pointer<std::int32_t>(ids),
+                                  .weights = pointer<float>(weights),
+                                  .tokens = tokens,
+                                  .experts = experts,
+                                  .top_k = top_k,
+                                  .sigmoid = sigmoid,
+                                  .normalised = normalised,
+                                  .scale = scale});
+}
+
+void ecap_redirect(int tokens, int top_k, int cap, Address ids, Address weights) {
+  run_inline<device::EcapRedirect>({.ids = pointer<std::int32_t>(ids),
+                                    .weights = pointer<float>(weights),
+                                    .tokens = tokens,
+                                    .top_k = top_k,
+                                    .cap = cap});
+}
+
+void tail_skip(int tokens, int top_k, int experts, int rank, Address slot_of_expert, Address ids, Address weights) {
+  run_inline<device::TailSkip>({.ids = pointer<std::int32_t>(ids),
+                                .weights = pointer<float>(weights),
+                                .slot_of_expert = pointer<const std::int32_t>(slot_of_expert),
+                                .tokens = tokens,
+                                .top_k = top_k,
+                                .experts = experts,
+                                .rank = rank});
+}
+
+void resident_plan(int tokens, int top_k, int experts, int slots, bool all_resident, Address ids, Address weights,
+                   Address slot_of_expert, Address plan, Address error) {
+  run_inline<device::ResidentPlan>({.ids = pointer<const std::int32_t>(ids),
+                                    .weights = pointer<const float>(weights),
+                                    .slot_of_expert = pointer<const std::int32_t>(slot_of_expert),
+                                    .plan = pointer<Plan>(plan),
+                                    .error = pointer<std::uint32_t>(error),
+                                    .tokens = tokens,
+                                    .top_k = top_k,
+                                    .experts = experts,
+                                    .slots = slots,
+                                    .all_resident = all_resident});
+}
+
+void publish(int tokens, int top_k, int hidden, Address x, Address ids, Address weights, Address doorbell,
+             Address sequence, Address base, std::uint32_t offset) {
+  run_inline<device::Publish>({.x = pointer<const float>(x),
+                               .ids = pointer<const std::int32_t>(ids),
+                               .weights = pointer<const float>(weights),
+                               .base = pointer<const std::uint32_t>(base),
+                               .doorbell = pointer<device::Doorbell>(doorbell),
+                               .sequence = pointer<std::uint32_t>(sequence),
+                               .offset = offset,
+                               .tokens = tokens,
+                               .top_k = top_k,
+                               .hidden = hidden});
+}
+
+void flag_wait(Address word, Address base, std::uint32_t offset, Address error, std::uint32_t error_value,
+               std::uint64_t looks, std::uint64_t nanoseconds) {
+  run_inline<device::FlagWait>({.word = pointer<const std::uint32_t>(word),
+                                .base = pointer<const std::uint32_t>(base),
+                                .error = pointer<std::uint32_t>(error),
+                                .offset = offset,
+                                .error_value = error_value,
+                                .looks = looks,
+                                .nanoseconds = nanoseconds});
+}
+
+void rows_copy(int entries, int hidden, const std::string& which, float threshold, bool zero_others, Address from,
+               Address owner, Address weights, Address to) {
+  run_inline<device::RowsCopy>({.from = pointer<const float>(from),
+                                .owner = pointer<const Owner>(owner),
+                                .weights = pointer<const float>(weights),
+                                .to = pointer<float>(to),
+                                .entries = entries,
+                                .hidden = hidden,
+                                .which = which_rows(which),
+                                .threshold = threshold,
+                                .zero_others = zero_others});
+}
+
+void late_add(int tokens, int top_k, int hidden, const std::string& which, float threshold, Address rows, Address owner,
+              Address weights, Address residual) {
+  run_inline<device::LateAdd>({.rows = pointer<const float>(rows),
+                               .owner = pointer<const Owner>(owner),
+                               .weights = pointer<const float>(weights),
+                               .residual = pointer<float>(residual),
+                               .tokens = tokens,
+                               .top_k = top_k,
+                               .hidden = hidden,
+                               .which = which_rows(which),
+                               .threshold = threshold});
+}
+
+void expert_gate_up(const std::string& format, int tokens, int top_k, int hidden, int width, Address plan,
+                    Address slots, std::int64_t slot_stride, std::int64_t gate_offset, std::int64_t up_offset,
+                    Address gate_scale, Address up_scale, Address x, Address middle) {
+  device::run_expert_gate_up(format_named(format), {.plan = pointer<const Plan>(plan),
+                                                    .slots = pointer<const std::byte>(slots),
+                                                    .gate_scale = pointer<const float>(gate_scale),
+                                                    .up_scale = pointer<const float>(up_scale),
+                                                    .x = pointer<const float>(x),
+                                                    .middle = pointer<float>(middle),
+                                                    .slot_stride = slot_stride,
+                                                    .gate_offset = gate_offset,
+                                                    .up_offset = up_offset,
+                                                    .tokens = tokens,
+                                                    .top_k = top_k,
+                                                    .hidden = hidden,
+                                                    .width = width});
+}
+
+void expert_down(const std::string& format, int tokens, int top_k, int hidden, int width, Address plan, Address slots,
+                 std::int64_t slot_stride, std::int64_t down_offset, Address down_scale, Address middle, Address rows) {
+  device::run_expert_down(format_named(format), {.plan = pointer<const Plan>(plan),
+                                                 .slots = pointer<const std::byte>(slots),
+                                                 .down_scale = pointer<const float>(down_scale),
+                                                 .middle = pointer<const float>(middle),
+                                                 .rows = pointer<float>(rows),
+                                                 .slot_stride = slot_stride,
+                                                 .down_offset = down_offset,
+                                                 .tokens = tokens,
+                                                 .top_k = top_k,
+                                                 .hidden = hidden,
+                                                 .width = width});
 }
 
 }  // namespace
 
 void bind_device(py::module_& module) {
-  py::module_ device = module.def_submodule("device", "Device kernels; see strata_runtime.native.DeviceKernels.");
+  using py::arg;
+  py::module_ device = module.def_submodule("device", "Device kernels; see strata_runtime.native_device.");
+  device.attr("PLAN_BYTES") = sizeof(Plan);
+  device.attr("OWNER_OFFSET") = offsetof(Plan, owner);
+  device.attr("DOORBELL_BYTES") = sizeof(device::Doorbell);
   const py::call_guard<py::gil_scoped_release> released;
-  device.def("router_topk", router_topk, released, py::arg("tokens"), py::arg("experts"), py::arg("top_k"),
-             py::arg("logits"), py::arg("bias"), py::arg("sigmoid"), py::arg("normalised"), py::arg("scale"),
-             py::arg("ids"), py::arg("weights"));
-  device.def("ecap_redirect", ecap_redirect, released, py::arg("tokens"), py::arg("top_k"), py::arg("cap"),
-             py::arg("ids"), py::arg("weights"));
+  device.def("router_topk", router_topk, released, arg("tokens"), arg("experts"), arg("top_k"), arg("logits"),
+             arg("bias"), arg("sigmoid"), arg("normalised"), arg("scale"), arg("ids"), arg("weights"));
+  device.def("ecap_redirect", ecap_redirect, released, arg("tokens"), arg("top_k"), arg("cap"), arg("ids"),
+             arg("weights"));
+  device.def("tail_skip", tail_skip, released, arg("tokens"), arg("top_k"), arg("experts"), arg("rank"),
+             arg("slot_of_expert"), arg("ids"), arg("weights"));
+  device.def("resident_plan", resident_plan, released, arg("tokens"), arg("top_k"), arg("experts"), arg("slots"),
+             arg("all_resident"), arg("ids"), arg("weights"), arg("slot_of_expert"), arg("plan"), arg("error"));
+  device.def("publish", publish, released, arg("tokens"), arg("top_k"), arg("hidden"), arg("x"), arg("ids"),
+             arg("weights"), arg("doorbell"), arg("sequence"), arg("base"), arg("offset"));
+  device.def("flag_wait", flag_wait, released, arg("word"), arg("base"), arg("offset"), arg("error"),
+             arg("error_value"), arg("looks"), arg("nanoseconds"));
+  device.def("rows_copy", rows_copy, released, arg("entries"), arg("hidden"), arg("which"), arg("threshold"),
+             arg("zero_others"), arg("source"), arg("owner"), arg("weights"), arg("to"));
+  device.def("late_add", late_add, released, arg("tokens"), arg("top_k"), arg("hidden"), arg("which"), arg("threshold"),
+             arg("rows"), arg("owner"), arg("weights"), arg("residual"));
+  device.def("expert_gate_up", expert_gate_up, released, arg("format"), arg("tokens"), arg("top_k"), arg("hidden"),
+             arg("width"), arg("plan"), arg("slots"), arg("slot_stride"), arg("gate_offset"), arg("up_offset"),
+             arg("gate_scale"), arg("up_scale"), arg("x"), arg("middle"));
+  device.def("expert_down", expert_down, released, arg("format"), arg("tokens"), arg("top_k"), arg("hidden"),
+             arg("width"), arg("plan"), arg("slots"), arg("slot_stride"), arg("down_offset"), arg("down_scale"),
+             arg("middle"), arg("rows"));
 }
 
 }  // namespace strata

@@ -286,21 +286,4 @@ void run_experts(Runner& runner, const Experts& layer, std::size_t tokens, std::
   }
 }
 
-void combine(std::size_t tokens, std::size_t top_k, std::size_t hidden, const float* rows, const float* weights,
-             float* out) {
-  if (tokens == 0 || top_k == 0 || hidden == 0) return;
-  if (rows == nullptr || weights == nullptr || out == nullptr) {
-    throw std::invalid_argument("combine: null address of rows, weights or outputs");
-  }
-  for (std::size_t token = 0; token < tokens; ++token) {
-    float* to = out + token * hidden;
-    for (std::size_t entry = token * top_k; entry < (token + 1) * top_k; ++entry) {
-      const float weight = weights[entry];
-      if (weight == 0.0f) continue;
-      const float* row = rows + entry * hidden;
-      for (std::size_t i = 0; i < hidden; ++i) to[i] += weight * row[i];
-    }
-  }
-}
-
 }  // namespace strata

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-ABI_VERSION = 5
+from strata_runtime.native_device import DeviceKernels
+
+ABI_VERSION = 6
 """Version of the protocol below; a compiled module that says another one is refused before it is imported."""
 
 
@@ -59,43 +61,6 @@ ExpertPart = tuple[str, Sequence[int], Sequence[float], Layout | None]
 
 A scale multiplies the matrix's products; with an empty sequence none is scaled.
 """
-
-
-class DeviceKernels(Protocol):
-    """Kernels of the device half of a layer, run on the calling thread.
-
-    A window has at most `window.max_tokens` tokens, a token at most `window.max_top_k` picks of `window.max_experts`
-    experts; more raises `ValueError`. Ids are int32, and entries are numbered token * top_k + pick.
-    """
-
-    def router_topk(
-        self,
-        tokens: int,
-        experts: int,
-        top_k: int,
-        logits: int,
-        bias: int,
-        sigmoid: bool,
-        normalised: bool,
-        scale: float,
-        ids: int,
-        weights: int,
-    ) -> None:
-        """ids, weights [tokens, top_k]: the best experts by score + bias [experts] (0: none), ties by the lower id.
-
-        Scores are the sigmoid or softmax of logits [tokens, experts]; weights are the scores, over their sum + 1e-20
-        if `normalised`, times `scale`. Any number of tokens. A NaN counts as the lowest logit, infinities as the
-        largest finite numbers.
-        """
-        ...
-
-    def ecap_redirect(self, tokens: int, top_k: int, cap: int, ids: int, weights: int) -> None:
-        """Cap the entries of a window, in place: the tail's best cap - top_k stay, others get weight 0.
-
-        Those are redirected round-robin to kept experts. Token 0 keeps all its picks; one token or a cap of at least
-        tokens * top_k changes nothing.
-        """
-        ...
 
 
 class NativeModule(Protocol):

@@ -3,6 +3,7 @@
 #include <ucontext.h>
 
 #include <algorithm>
+#include <numeric>
 #include <random>
 #include <string>
 #include <vector>
@@ -19,20 +20,22 @@ enum class State { kReady, kExchange, kBallot, kBarrier, kDone };
 
 constexpr const char* kNames[] = {"nothing", "a shuffle", "a ballot", "the block's barrier", "the end"};
 
-class Fibers;
 thread_local Fibers* running = nullptr;  // where a fiber that begins finds its block
+
+}  // namespace
 
 class Fibers final : public Block {
  public:
-  Fibers(int threads, int wave, std::uint64_t seed, const std::function<void(Block&)>& body)
-      : wave_(wave), body_(body), order_(static_cast<std::size_t>(threads)), threads_(order_.size()) {
-    for (std::size_t i = 0; i < order_.size(); ++i) order_[i] = static_cast<int>(i);
-    std::shuffle(order_.begin(), order_.end(), std::mt19937_64(seed));
-    for (Thread& thread : threads_) begin(thread);
+  Fibers(int threads, int wave) : wave_(wave), order_(static_cast<std::size_t>(threads)), threads_(order_.size()) {
+    if (threads % wave != 0) throw std::logic_error("a block has whole waves");
   }
 
-  void run() {
+  void run(std::uint64_t seed, const std::function<void(Block&)>& body) {
     running = this;
+    body_ = &body;
+    std::iota(order_.begin(), order_.end(), 0);
+    std::shuffle(order_.begin(), order_.end(), std::mt19937_64(seed));
+    for (Thread& thread : threads_) begin(thread);
     while (!all(0, threads_.size(), State::kDone)) {
       for (const int thread : order_) {
         if (at(thread).state == State::kReady) resume(thread);
@@ -75,6 +78,7 @@ class Fibers final : public Block {
   Thread& at(int thread) { return threads_[static_cast<std::size_t>(thread)]; }
 
   void begin(Thread& thread) {
+    thread.state = State::kReady;
     getcontext(&thread.context);
     thread.context.uc_stack.ss_sp = thread.stack.get();
     thread.context.uc_stack.ss_size = kStackBytes;
@@ -85,7 +89,7 @@ class Fibers final : public Block {
   void enter() {
     arrived(nullptr);
     try {
-      body_(*this);
+      (*body_)(*this);
     } catch (...) {
       error_ = std::current_exception();
     }
@@ -164,7 +168,7 @@ class Fibers final : public Block {
   }
 
   int wave_;
-  const std::function<void(Block&)>& body_;
+  const std::function<void(Block&)>* body_ = nullptr;
   std::vector<int> order_;
   std::vector<Thread> threads_;
   std::exception_ptr error_;
@@ -174,11 +178,9 @@ class Fibers final : public Block {
   [[maybe_unused]] std::size_t main_bytes_ = 0;
 };
 
-}  // namespace
+Processor::Processor(int threads, int wave) : fibers_(std::make_unique<Fibers>(threads, wave)) {}
+Processor::~Processor() = default;
 
-void run_block(int threads, int wave, std::uint64_t seed, const std::function<void(Block&)>& body) {
-  if (threads % wave != 0) throw std::logic_error("a block has whole waves");
-  Fibers(threads, wave, seed, body).run();
-}
+void Processor::run(std::uint64_t seed, const std::function<void(Block&)>& body) { fibers_->run(seed, body); }
 
 }  // namespace strata::emulator

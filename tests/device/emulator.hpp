@@ -13,7 +13,7 @@
 #include <memory>
 #include <stdexcept>
 
-#include "strata/simt/simt.hpp"
+#include "strata/simt/inline.hpp"
 
 namespace strata::emulator {
 
@@ -29,8 +29,20 @@ class Block {
   virtual void pause() = 0;
 };
 
-// Runs body(block) in `threads` fibers of waves of `wave` lanes. Throws std::logic_error when they cannot go on.
-void run_block(int threads, int wave, std::uint64_t seed, const std::function<void(Block&)>& body);
+class Fibers;
+
+// Where blocks of `threads` threads run, one after the other.
+class Processor {
+ public:
+  Processor(int threads, int wave);
+  ~Processor();
+
+  // Runs body(block) in every thread. Throws std::logic_error when they cannot go on.
+  void run(std::uint64_t seed, const std::function<void(Block&)>& body);
+
+ private:
+  std::unique_ptr<Fibers> fibers_;
+};
 
 template <int Wave>
 class Emulated {
@@ -91,15 +103,16 @@ static_assert(simt::Simt<Emulated<32>> && simt::Simt<Emulated<64>>);
 // Runs all blocks of a kernel, the last first for odd seeds.
 template <class Kernel, int Wave>
 void launch(const typename Kernel::Args& args, std::uint64_t seed) {
-  if (const char* refusal = Kernel::refusal(args)) throw std::invalid_argument(refusal);
+  simt::require_fitting<Kernel>(args);
   const int blocks = Kernel::blocks(args);
   const int threads = Kernel::Launch::threads(Wave);
+  Processor processor(threads, Wave);
   auto shared = std::make_unique<typename Kernel::Shared>();
   for (int i = 0; i < blocks; ++i) {
     const int block = seed % 2 == 0 ? i : blocks - 1 - i;
     std::memset(static_cast<void*>(shared.get()), 0xa5, sizeof *shared);
-    run_block(threads, Wave, seed + static_cast<std::uint64_t>(block),
-              [&](Block& own) { Kernel::run(Emulated<Wave>(own, block, blocks, threads), *shared, args); });
+    processor.run(seed + static_cast<std::uint64_t>(block),
+                  [&](Block& own) { Kernel::run(Emulated<Wave>(own, block, blocks, threads), *shared, args); });
   }
 }
 

@@ -7,6 +7,7 @@ namespace strata::device_tests {
 namespace {
 
 struct OneBlock {
+  static constexpr const char* kKernel = "fault";
   static constexpr int threads(int) { return 128; }
 };
 

@@ -101,7 +101,7 @@ def test_a_pruned_instance_says_why_and_what_serves() -> None:
     ]
 
 
-@pytest.mark.parametrize("name", ["rows_dot.q4_k.int8_256.t5.gfx1151", "combine.gfx1151"])
+@pytest.mark.parametrize("name", ["rows_dot.q4_k.int8_256.t5.gfx1151", "checksum.gfx1151"])
 def test_a_refused_instance_says_why(name: str) -> None:
     assert text(name).startswith(f"{name}: refused: no device implementation yet\n")
     said = facts(name)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from strata_gen.model.format import Activation
 from strata_gen.model.kernel_name import KernelName
@@ -174,3 +175,97 @@ def test_ecap_redirect(kernels: CalledKernels, specs: SpecSet, name: KernelName)
             expected_ids, expected = references.ecap_redirect(ids, weights, cap)
             assert np.array_equal(new_ids, expected_ids), (tokens, cap)
             assert np.array_equal(bits(new_weights), bits(expected)), (tokens, cap)
+
+
+def routes(tokens: int) -> tuple[NDArray[np.int32], Floats, NDArray[np.int32]]:
+    """Ids and weights [tokens, 8], and the slots of 40 experts, half of them resident."""
+    generator = np.random.default_rng(tokens)
+    ids = np.stack([generator.permutation(40)[:8] for _ in range(tokens)]).astype(np.int32)
+    ids[generator.random(ids.shape) < 0.1] = -1
+    slots = np.full(40, -1, np.int32)
+    slots[generator.permutation(40)[:20]] = range(20)
+    return ids, generator.random(ids.shape, dtype=np.float32), slots
+
+
+@instances_of("tail_skip")
+def test_tail_skip(kernels: CalledKernels, specs: SpecSet, name: KernelName) -> None:
+    assert bound(specs, name) == 0
+    for tokens in (1, 3, 8):
+        for rank in (0, 2, 7):
+            ids, weights, slots = routes(tokens)
+            new_ids, new_weights = kernels.tail_skip(ids, weights, slots, rank)
+            expected_ids, expected = references.tail_skip(ids, weights, slots, rank)
+            assert np.array_equal(new_ids, expected_ids), (tokens, rank)
+            assert np.array_equal(bits(new_weights), bits(expected)), (tokens, rank)
+
+
+@instances_of("resident_plan")
+def test_resident_plan(kernels: CalledKernels, specs: SpecSet, name: KernelName) -> None:
+    assert bound(specs, name) == 0
+    for tokens in (1, 3, 8):
+        plan = kernels.resident_plan(*routes(tokens))[0]
+        expected = references.resident_plan(*routes(tokens))
+        assert plan["group"][: plan["groups"]].tolist() == expected.groups
+        assert plan["entries"][: plan["device_entries"]].tolist() == expected.entries
+        assert plan["cpu"][: plan["cpu_entries"]].tolist() == expected.cpu
+        assert plan["owner"][: tokens * 8].tolist() == expected.owner
+
+
+@instances_of("publish")
+def test_publish(kernels: CalledKernels, specs: SpecSet, name: KernelName) -> None:
+    assert bound(specs, name) == 0
+    for tokens in (1, 8):
+        ids, weights, _ = routes(tokens)
+        x = random(tokens, tokens, 70)
+        assert kernels.publish(x, ids, weights) == references.publish(x, ids, weights)
+
+
+@instances_of("flag_wait")
+def test_flag_wait(kernels: CalledKernels, specs: SpecSet, name: KernelName) -> None:
+    assert bound(specs, name) == 0
+    for word in (0, 4, 5, 6, 0xFFFFFFFF):
+        assert kernels.flag_wait(word, 5, 17) == references.flag_wait(word, 5, 17)
+
+
+@instances_of("rows_copy")
+def test_rows_copy(kernels: CalledKernels, specs: SpecSet, name: KernelName) -> None:
+    assert bound(specs, name) == 0
+    _, weights, _ = routes(5)
+    owner = np.random.default_rng(1).integers(0, 3, 40).astype(np.uint8)
+    rows, to = random(10, 40, 1030), random(11, 40, 1030)
+    copied = kernels.rows_copy(rows, owner, weights, 0.5, to)
+    assert np.array_equal(bits(copied), bits(references.rows_copy(rows, owner, weights, 0.5, to)))
+
+
+@instances_of("late_add")
+def test_late_add(kernels: CalledKernels, specs: SpecSet, name: KernelName) -> None:
+    assert bound(specs, name) == 0
+    _, weights, _ = routes(5)
+    owner = np.random.default_rng(1).integers(0, 3, 40).astype(np.uint8)
+    rows, residual = random(12, 40, 1030), random(13, 5, 1030)
+    added = kernels.late_add(rows, owner, weights, 0.5, residual)
+    assert np.array_equal(bits(added), bits(references.late_add(rows, owner, weights, 0.5, residual)))
+
+
+@instances_of("expert_gate_up")
+def test_expert_gate_up(kernels: CalledKernels, specs: SpecSet, name: KernelName) -> None:
+    assert bound(specs, name) == 0
+    for format_name in kernels.formats:
+        columns = widths(format_name)[-1]
+        gate, up = (unit_weights(kernels, format_name, 37, columns, seed) for seed in (1, 2))
+        for tokens in (1, 5, 8):
+            x = random(tokens, tokens, columns)
+            middle = kernels.expert_gate_up(gate, up, x)
+            assert np.array_equal(bits(middle), bits(references.expert_gate_up(gate, up, x))), (format_name, tokens)
+
+
+@instances_of("expert_down")
+def test_expert_down(kernels: CalledKernels, specs: SpecSet, name: KernelName) -> None:
+    assert bound(specs, name) == 0
+    for format_name in kernels.formats:
+        columns = widths(format_name)[-1]
+        down = unit_weights(kernels, format_name, 70, columns, seed=3)
+        for tokens in (1, 3, 8):
+            middle = random(tokens, tokens, columns)
+            rows = kernels.expert_down(down, middle)
+            assert np.array_equal(bits(rows), bits(references.expert_down(down, middle))), (format_name, tokens)

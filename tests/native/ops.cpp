@@ -8,6 +8,9 @@
 #include <random>
 #include <vector>
 
+#include "strata/device/combine.hpp"
+#include "strata/simt/inline.hpp"
+
 namespace {
 
 std::mt19937 random_source{1};
@@ -88,7 +91,10 @@ bool experts_agree(strata::Runner& many, strata::Runner& one, const strata::form
     if (!same_bits(alone.data(), together.data() + entry * hidden, hidden)) return false;
   }
   std::vector<float> sums(tokens * hidden, 0.0f);
-  strata::combine(tokens, top_k, hidden, together.data(), random_floats(ids.size()).data(), sums.data());
+  const std::vector<float> weights = random_floats(ids.size());
+  strata::simt::run_inline<strata::device::Combine>({together.data(), weights.data(), sums.data(),
+                                                     static_cast<int>(tokens), static_cast<int>(top_k),
+                                                     static_cast<int>(hidden)});
   return true;
 }
 

@@ -1,4 +1,4 @@
-"""Device kernels of a compiled package: those of a wave of one lane, on raw addresses."""
+"""What device kernels of a compiled package refuse. Their results are those of the parity tests."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from strata_runtime.provider import Provider
-from support import device_reference as reference
+from support.device_reference import DOORBELL, PLAN
 from support.kernels import address
 
 pytestmark = pytest.mark.native
+
+IDS, WEIGHTS = np.zeros((9, 8), np.int32), np.zeros((9, 8), np.float32)
 
 
 @pytest.fixture
@@ -20,37 +21,26 @@ def device(provider: Provider) -> Any:
     return provider.native.device
 
 
-def bits(values: NDArray[Any]) -> NDArray[Any]:
-    return reference.bits(values)
-
-
-def test_router_topk(device: Any) -> None:
-    logits = np.random.default_rng(0).standard_normal((3, 128), dtype=np.float32)
-    bias = logits[0] / 10
-    for used in (None, bias):
-        ids, weights = np.zeros((3, 8), np.int32), np.zeros((3, 8), np.float32)
-        at = 0 if used is None else address(used)
-        device.router_topk(3, 128, 8, address(logits), at, True, True, 2.5, address(ids), address(weights))
-        expected = reference.router_topk(logits, used, 8, sigmoid=True, normalised=True, scale=2.5)
-        assert np.array_equal(ids, expected[0])
-        assert np.array_equal(bits(weights), bits(expected[1]))
-
-
-def test_ecap_redirect(device: Any) -> None:
-    generator = np.random.default_rng(0)
-    ids = np.stack([generator.permutation(64)[:8] for _ in range(5)]).astype(np.int32)
-    weights = generator.random((5, 8), dtype=np.float32)
-    expected = reference.ecap_redirect(ids, weights, 24)
-    device.ecap_redirect(5, 8, 24, address(ids), address(weights))
-    assert np.array_equal(ids, expected[0])
-    assert np.array_equal(bits(weights), bits(expected[1]))
-
-
 def test_sizes_and_addresses_that_cannot_be_are_value_errors(device: Any) -> None:
-    ids, weights = np.zeros((9, 8), np.int32), np.zeros((9, 8), np.float32)
     with pytest.raises(ValueError, match=r"window\.max_tokens"):
-        device.ecap_redirect(9, 8, 24, address(ids), address(weights))
+        device.ecap_redirect(9, 8, 24, address(IDS), address(WEIGHTS))
     with pytest.raises(ValueError, match="not aligned to 4 bytes"):
-        device.ecap_redirect(2, 8, 24, address(ids) + 1, address(weights))
+        device.ecap_redirect(2, 8, 24, address(IDS) + 1, address(WEIGHTS))
+    with pytest.raises(ValueError, match="ecap_redirect: a null address"):
+        device.ecap_redirect(2, 8, 24, 0, address(WEIGHTS))
     with pytest.raises(ValueError, match="top_k is more than the experts"):
-        device.router_topk(1, 4, 8, address(weights), 0, False, True, 1.0, address(ids), address(weights))
+        device.router_topk(1, 4, 8, address(WEIGHTS), 0, False, True, 1.0, address(IDS), address(WEIGHTS))
+
+
+def test_choices_and_formats_that_nobody_has_are_value_errors(device: Any) -> None:
+    rows = address(WEIGHTS)
+    with pytest.raises(ValueError, match="'all', 'at_least' or 'below', not 'heavy'"):
+        device.rows_copy(1, 8, "heavy", 0.1, False, rows, 0, rows, rows)
+    with pytest.raises(ValueError, match="q9_0"):
+        device.expert_down("q9_0", 1, 1, 32, 32, rows, rows, 0, 0, 0, rows, rows)
+
+
+def test_blocks_have_the_sizes_that_python_allocates(device: Any) -> None:
+    assert PLAN.itemsize == device.PLAN_BYTES
+    assert PLAN.fields["owner"][1] == device.OWNER_OFFSET  # type: ignore[index]
+    assert DOORBELL.itemsize == device.DOORBELL_BYTES

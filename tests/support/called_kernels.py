@@ -8,16 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from strata_gen.model.kernel_name import KernelName
-from support.kernels import Array, Floats, Kernels, Stored, address
+from support.called_device import CalledDeviceKernels
+from support.kernels import Array, Floats, Stored, address
 
 
-class CalledKernels(Kernels):
-    """Every operation by name; `called` holds the names of the instances that the native module was told to run."""
-
-    called: set[str]
-
-    def _note(self, name: str) -> None:
-        self.called = {*getattr(self, "called", ()), name}
+class CalledKernels(CalledDeviceKernels):
+    """Every operation by name."""
 
     def _pool_kernel(self, kernel: str, weights: Stored) -> str:
         return f"{kernel}.{weights.format.name}.{weights.format.activation}.{self.pool.isa}"
@@ -92,20 +88,3 @@ class CalledKernels(Kernels):
         dot = getattr(self.native, name.kernel)
         dot(str(name), weights.rows, weights.columns, address(memory), address(prepared), address(out))
         return out
-
-    def router_topk(self, logits: Floats, bias: Floats, top_k: int) -> tuple[Array, Floats]:
-        """Ids and weights [tokens, top_k] of sigmoid scores, normalised."""
-        self._note("router_topk")
-        tokens, experts = logits.shape
-        ids, weights = np.full((tokens, top_k), -2, np.int32), np.full((tokens, top_k), np.nan, np.float32)
-        self.native.device.router_topk(
-            tokens, experts, top_k, address(logits), address(bias), True, True, 1.0, address(ids), address(weights)
-        )
-        return ids, weights
-
-    def ecap_redirect(self, ids: Array, weights: Floats, cap: int) -> tuple[Array, Floats]:
-        """Ids and weights [tokens, top_k] after the cap."""
-        self._note("ecap_redirect")
-        new_ids, new_weights = ids.copy(), weights.copy()
-        self.native.device.ecap_redirect(*ids.shape, cap, address(new_ids), address(new_weights))
-        return new_ids, new_weights

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -11,10 +12,13 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from strata_gen.model.target import Target
 from strata_gen.paths import project_root, runtime_root, specs_root
 from strata_gen.render import render_tree
 from strata_gen.resolve import find_target, make_plan
 from strata_gen.specs import load_specs
+from strata_gen.views import formats
+from strata_runtime.formats import FormatInfo
 from support.native_programs import Unit, compile_program
 
 Array = NDArray[Any]
@@ -26,22 +30,33 @@ class Refused(Exception):
     """What the kernel's launch or the emulator said."""
 
 
-def generated_includes(root: Path) -> Path:
-    """Write the generated headers of this machine's CPU below `root`; return the folder for the include path."""
+def generated_sources(root: Path, target: Target | None = None) -> Path:
+    """Write the generated headers of a target below `root`, by default of this machine's CPU; return `root`."""
     specs = load_specs((specs_root(),))
-    for file in render_tree(make_plan(specs, find_target(specs, "cpu", "native"), {})):
+    for file in render_tree(make_plan(specs, target or find_target(specs, "cpu", "native"), {})):
         if file.path.startswith("include/") or file.path.endswith("/formats.cpp"):
             path = root / file.path
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(file.text, encoding="utf-8")
-    return root / "include"
+    return root
+
+
+@cache
+def generated_formats() -> tuple[FormatInfo, ...]:
+    """What a kernels package's `formats.py` holds, executed here; the index is the format's id."""
+    specs = load_specs((specs_root(),))
+    files = render_tree(make_plan(specs, find_target(specs, "cpu", "native"), {}), (formats,))
+    module: dict[str, Any] = {}
+    exec(next(file.text for file in files if file.path.endswith("formats.py")), module)
+    return tuple(module["FORMATS"])
 
 
 def compile_machine(root: Path) -> Path:
     """Compile the program, watched by sanitizers; `root` is an empty folder for generated sources."""
-    generated = generated_includes(root)
-    units = [*map(Unit, sorted(_SOURCES.glob("*.cpp")))]
-    return compile_program("device", units, (generated, runtime_root() / "include"), "address,undefined")
+    generated = generated_sources(root)
+    tables = (generated / "src" / "gen" / "formats.cpp", runtime_root() / "src" / "grid_quants.cpp")
+    units = [*map(Unit, (*sorted(_SOURCES.glob("*.cpp")), *tables))]
+    return compile_program("device", units, (generated / "include", runtime_root() / "include"), "address,undefined")
 
 
 class Machine:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,32 @@ Floats = NDArray[np.float32]
 Ids = NDArray[np.int32]
 F = np.float32
 PARTIAL_SUMS = 64
+MAX_ENTRIES = 8 * 16
+
+GROUP = np.dtype([(name, "<i4") for name in ("slot", "first", "count", "expert")])
+PLAN = np.dtype(
+    [
+        *((name, "<i4") for name in ("groups", "device_entries", "cpu_entries", "dropped")),
+        ("group", GROUP, (MAX_ENTRIES,)),
+        ("entries", "<i4", (MAX_ENTRIES,)),
+        ("cpu", "<i4", (MAX_ENTRIES,)),
+        ("owner", "u1", (MAX_ENTRIES,)),
+    ]
+)
+"""The plan block."""
+
+DOORBELL = np.dtype(
+    [
+        *((name, "<i4") for name in ("tokens", "top_k", "has_weights")),
+        ("ids", "<i4", (MAX_ENTRIES,)),
+        ("weights", "<f4", (MAX_ENTRIES,)),
+        ("padding", "u1", (52,)),
+    ]
+)
+"""The doorbell block; activations follow."""
+
+NOBODY, DEVICE, CPU = range(3)
+"""Owners of an entry."""
 
 
 def exp(x: Floats) -> Floats:
@@ -29,16 +56,16 @@ def exp(x: Floats) -> Floats:
     return np.asarray(p * power.view(F), F)
 
 
-def wave_sum(values: Floats) -> np.float32:
-    """Value i goes into partial sum i % 64; the partial sums are added pairwise, halves upon halves."""
-    parts = np.zeros(PARTIAL_SUMS, F)
-    for first in range(0, len(values), PARTIAL_SUMS):
-        chunk = values[first : first + PARTIAL_SUMS]
-        parts[: len(chunk)] += chunk
-    while len(parts) > 1:
-        half = len(parts) // 2
-        parts = parts[:half] + parts[half:]
-    return F(parts[0])
+def wave_sum(values: Floats) -> Floats:
+    """Sums over the last axis: value i goes into partial sum i % 64; those are added pairwise, halves upon halves."""
+    parts = np.zeros((*values.shape[:-1], PARTIAL_SUMS), F)
+    for first in range(0, values.shape[-1], PARTIAL_SUMS):
+        chunk = values[..., first : first + PARTIAL_SUMS]
+        parts[..., : chunk.shape[-1]] += chunk
+    while parts.shape[-1] > 1:
+        half = parts.shape[-1] // 2
+        parts = parts[..., :half] + parts[..., half:]
+    return parts[..., 0]
 
 
 def scores(logits: Floats, *, sigmoid: bool) -> Floats:
@@ -84,6 +111,82 @@ def ecap_redirect(ids: Ids, weights: Floats, cap: int) -> tuple[Ids, Floats]:
         new_ids[entry] = experts[turn % len(experts)] if experts else -1
         new_weights[entry] = 0
     return new_ids.reshape(ids.shape), new_weights.reshape(ids.shape)
+
+
+def tail_skip(ids: Ids, weights: Floats, slot_of_expert: Ids, rank: int) -> tuple[Ids, Floats]:
+    """Drop experts without a slot that no token ranks above `rank` by weight."""
+    new_ids, new_weights = ids.copy(), weights.copy()
+    high = set()
+    for row, values in zip(ids, weights, strict=True):
+        by_weight = sorted(np.flatnonzero(row >= 0), key=lambda pick: (-values[pick], pick))
+        high |= {int(row[pick]) for pick in by_weight[:rank]}
+    for place in np.ndindex(ids.shape) if rank else ():
+        expert = int(ids[place])
+        if expert >= 0 and slot_of_expert[expert] < 0 and expert not in high:
+            new_ids[place], new_weights[place] = -1, 0
+    return new_ids, new_weights
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Groups are (slot, first, count, expert); an entry's owner is 0 for nobody, 1 for the device, 2 for the CPU."""
+
+    groups: list[tuple[int, int, int, int]]
+    entries: list[int]
+    cpu: list[int]
+    owner: list[int]
+
+
+def resident_plan(ids: Ids, weights: Floats | None, slot_of_expert: Ids) -> Plan:
+    """Group the entries of resident experts, by first appearance; list the others."""
+    members: dict[int, list[int]] = {}
+    cpu, owner = [], []
+    for entry, expert in enumerate(ids.reshape(-1).tolist()):
+        if expert < 0 or (weights is not None and weights.reshape(-1)[entry] == 0):
+            owner.append(0)
+        elif slot_of_expert[expert] >= 0:
+            members.setdefault(expert, []).append(entry)
+            owner.append(1)
+        else:
+            cpu.append(entry)
+            owner.append(2)
+    groups, entries = [], []
+    for expert, own in members.items():
+        groups.append((int(slot_of_expert[expert]), len(entries), len(own), expert))
+        entries += own
+    return Plan(groups, entries, cpu, owner)
+
+
+def doorbell(x: Floats, ids: Ids, weights: Floats | None) -> bytes:
+    """The doorbell block and the activations behind it, zeros where nothing is written."""
+    block = np.zeros(1, DOORBELL)
+    block["tokens"], block["top_k"], block["has_weights"] = *ids.shape, weights is not None
+    block["ids"][0, : ids.size] = ids.reshape(-1)
+    if weights is not None:
+        block["weights"][0, : ids.size] = weights.reshape(-1)
+    return block.tobytes() + x.tobytes()
+
+
+def add_rows(rows: Floats, weights: Floats, residual: Floats, chosen: NDArray[np.bool_] | None = None) -> Floats:
+    """residual + weights * rows, picks ascending, for the chosen entries of a weight other than 0."""
+    sums = residual.copy()
+    tokens, top_k = weights.shape
+    for token, pick in np.ndindex(tokens, top_k):
+        entry = token * top_k + pick
+        if weights[token, pick] != 0 and (chosen is None or chosen.reshape(-1)[entry]):
+            sums[token] += weights[token, pick] * rows[entry]
+    return sums
+
+
+def dots(weights: Floats, x: Floats) -> Floats:
+    """Products of the rows of `weights` with one vector."""
+    return wave_sum(weights * x)
+
+
+def gate_up(gate: Floats, up: Floats, x: Floats, gate_scale: float = 1, up_scale: float = 1) -> Floats:
+    """silu(gate(x)) * up(x) of one vector."""
+    value = dots(gate, x) * F(gate_scale)
+    return np.asarray(value / (F(1) + exp(-value)) * (dots(up, x) * F(up_scale)), F)
 
 
 def bits(values: NDArray[Any]) -> NDArray[Any]:

@@ -89,7 +89,7 @@ def code_without_spec(project: Project) -> Iterator[str]:
     yield from (f"{POOL_KERNELS}: {name} is no kernel of a spec" for name in declared if name not in functions)
     for kernel in project.specs.kernels:
         body = project.root / "runtime" / "include" / kernel.body
-        form = rf"^struct {kernel.function} \{{" if kernel.launch else rf"^[^/]*\b{kernel.function}\("
+        form = rf"^struct {kernel.function} (: \w+ )?\{{" if kernel.launch else rf"^[^/]*\b{kernel.function}\("
         if not body.is_file() or not re.search(form, body.read_text(encoding="utf-8"), re.MULTILINE):
             yield f"{kernel.name}: no '{kernel.function}' in {kernel.body}"
 

@@ -120,3 +120,46 @@ def router_topk(logits: Floats, bias: Floats, top_k: int) -> tuple[Ids, Floats]:
 def ecap_redirect(ids: Ids, weights: Floats, cap: int) -> tuple[Ids, Floats]:
     """Ids and weights [tokens, top_k] after the cap."""
     return device_reference.ecap_redirect(ids, weights, cap)
+
+
+def tail_skip(ids: Ids, weights: Floats, slot_of_expert: Ids, rank: int) -> tuple[Ids, Floats]:
+    """Ids and weights [tokens, top_k] without experts that nobody ranks high."""
+    return device_reference.tail_skip(ids, weights, slot_of_expert, rank)
+
+
+def resident_plan(ids: Ids, weights: Floats, slot_of_expert: Ids) -> device_reference.Plan:
+    """Groups of the device, entries of the CPU, and each entry's owner."""
+    return device_reference.resident_plan(ids, weights, slot_of_expert)
+
+
+def publish(x: Floats, ids: Ids, weights: Floats) -> bytes:
+    """The doorbell block and the activations behind it, zeros where nothing is written."""
+    return device_reference.doorbell(x, ids, weights)
+
+
+def flag_wait(word: int, value: int, error: int) -> int:
+    """The error word of a wait that nobody ends: 0 when the word has reached the value."""
+    return 0 if word >= value else error
+
+
+def rows_copy(rows: Floats, owner: Array, weights: Floats, threshold: float, to: Floats) -> Floats:
+    """Rows of the CPU of at least a weight; zeros for what is neither these nor the device's own."""
+    light = (owner != device_reference.CPU) | (weights.reshape(-1) < threshold)
+    other = np.where((owner == device_reference.DEVICE)[:, None], to, np.float32(0))
+    return np.asarray(np.where(light[:, None], other, rows), np.float32)
+
+
+def late_add(rows: Floats, owner: Array, weights: Floats, threshold: float, residual: Floats) -> Floats:
+    """The residual plus the weighted rows of the CPU below a weight, picks ascending."""
+    late = (owner == device_reference.CPU) & (weights.reshape(-1) < threshold)
+    return device_reference.add_rows(rows, weights, residual, late)
+
+
+def expert_gate_up(gate: Stored, up: Stored, x: Floats) -> Floats:
+    """float32 [tokens, width]: silu(gate(x)) * up(x)."""
+    return np.stack([device_reference.gate_up(gate.decoded, up.decoded, row) for row in x])
+
+
+def expert_down(down: Stored, middle: Floats) -> Floats:
+    """float32 [tokens, hidden]: products of the decoded weights and the inputs [tokens, width]."""
+    return np.stack([device_reference.dots(down.decoded, row) for row in middle])

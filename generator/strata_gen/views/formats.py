@@ -77,6 +77,21 @@ class FormatsSource:
     grids: tuple[CppGrid, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class TypeRow:
+    """One format by its name and its C++ type."""
+
+    name: str
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class FormatTypes:
+    """The C++ types of all formats, in the order of their ids."""
+
+    formats: tuple[TypeRow, ...]
+
+
 def _tag(field: Field) -> str:
     return "field::" + "".join(word.capitalize() for word in field.type.split("_"))
 
@@ -156,6 +171,11 @@ def _source(plan: Plan) -> tuple[tuple[str, FormatsSource], ...]:
     return (("src/gen/formats.cpp", FormatsSource(tuple(map(_row, plan.specs.formats)), grids)),)
 
 
+def _types(plan: Plan) -> tuple[tuple[str, FormatTypes], ...]:
+    rows = tuple(TypeRow(spec.name, spec.type_name) for spec in plan.specs.formats)
+    return (("include/strata/gen/format_types.hpp", FormatTypes(rows)),)
+
+
 def _module(plan: Plan) -> tuple[tuple[str, FormatsModule], ...]:
     return (("python/formats.py", FormatsModule(tuple(map(python_format, plan.specs.formats)))),)
 
@@ -166,6 +186,7 @@ def _sources(plan: Plan) -> tuple[str, ...]:
 
 EMITTERS = (
     Emitter("format.hpp.j2", _headers, _sources),
+    Emitter("format_types.hpp.j2", _types, _sources),
     Emitter("formats.cpp.j2", _source, _sources),
     Emitter("formats.py.j2", _module, _sources),
 )

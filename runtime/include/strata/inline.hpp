@@ -10,10 +10,13 @@
 
 #if defined(__CUDACC__)
 #define STRATA_INLINE __host__ __device__ __forceinline__
+#define STRATA_FUNCTION __host__ __device__ inline
 #elif defined(__HIP__)
 #define STRATA_INLINE inline __attribute__((always_inline, host, device))
+#define STRATA_FUNCTION inline __attribute__((host, device))
 #else
 #define STRATA_INLINE inline __attribute__((always_inline))
+#define STRATA_FUNCTION inline  // large, and never compiled for more than one instruction set
 #endif
 
 namespace strata {

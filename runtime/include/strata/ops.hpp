@@ -38,11 +38,6 @@ void linear(Runner& runner, const Matrix& matrix, std::size_t tokens, const floa
 void run_experts(Runner& runner, const Experts& layer, std::size_t tokens, std::size_t top_k, const float* x,
                  const std::int32_t* ids, float* out);
 
-// out[t] += sum over k of weights[t, k] * rows[t * top_k + k], k ascending, each product rounded before it is added. A
-// weight of exactly 0 adds nothing, whatever the row holds.
-void combine(std::size_t tokens, std::size_t top_k, std::size_t hidden, const float* rows, const float* weights,
-             float* out);
-
 // XOR of the 64-bit words at `data` (trailing bytes left out): reads memory once, as fast as the pool can. What a read
 // bandwidth is measured with.
 std::uint64_t checksum(Runner& runner, const std::byte* data, std::size_t bytes);

@@ -35,8 +35,8 @@ struct EcapRedirect {
   };
 
   static const char* refusal(const Args& args) {
-    if (args.cap < 1) return "ecap_redirect: the cap must be at least 1";
-    if (args.tokens > 0 && !(args.ids && args.weights)) return "ecap_redirect: a null address";
+    if (args.cap < 1) return "the cap must be at least 1";
+    if (args.tokens > 0 && !(args.ids && args.weights)) return "a null address";
     return window_refusal(args.tokens, args.top_k);
   }
 

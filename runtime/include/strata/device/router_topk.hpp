@@ -39,12 +39,11 @@ struct RouterTopk {
   };
 
   static const char* refusal(const Args& args) {
-    if (args.tokens < 0) return "router_topk: fewer than 0 tokens";
-    if (args.tokens > 0 && !(args.logits && args.ids && args.weights)) return "router_topk: a null address";
-    if (args.experts < 1 || args.experts > kMaxExperts)
-      return "router_topk: experts must be from 1 to window.max_experts";
-    if (args.top_k < 1 || args.top_k > kMaxTopK) return "router_topk: top_k must be from 1 to window.max_top_k";
-    if (args.top_k > args.experts) return "router_topk: top_k is more than the experts";
+    if (args.tokens < 0) return "fewer than 0 tokens";
+    if (args.tokens > 0 && !(args.logits && args.ids && args.weights)) return "a null address";
+    if (args.experts < 1 || args.experts > kMaxExperts) return "experts must be from 1 to window.max_experts";
+    if (args.top_k < 1 || args.top_k > kMaxTopK) return "top_k must be from 1 to window.max_top_k";
+    if (args.top_k > args.experts) return "top_k is more than the experts";
     return nullptr;
   }
 

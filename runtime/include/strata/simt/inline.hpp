@@ -1,10 +1,10 @@
 // Device kernels on a CPU: a wave of one lane, a block of one thread, and a plain loop over blocks.
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <stdexcept>
+#include <string>
 #include <thread>
 
 #include "strata/inline.hpp"
@@ -46,7 +46,7 @@ class Inline {
   }
   STRATA_INLINE void fence_system() const {}
   STRATA_INLINE void release(std::uint32_t* word, std::uint32_t value) const {
-    std::atomic_ref<std::uint32_t>(*word).store(value, std::memory_order_release);
+    __atomic_store_n(word, value, __ATOMIC_RELEASE);
   }
   STRATA_INLINE std::uint32_t acquire(const std::uint32_t* word) const {
     return __atomic_load_n(word, __ATOMIC_ACQUIRE);
@@ -68,10 +68,17 @@ class Inline {
 
 static_assert(Simt<Inline>);
 
-// Runs all blocks of a kernel. Throws std::invalid_argument for arguments that the kernel cannot take.
+// Throws std::invalid_argument for arguments that a kernel cannot take.
+template <class Kernel>
+void require_fitting(const typename Kernel::Args& args) {
+  const char* refusal = Kernel::refusal(args);
+  if (refusal != nullptr) throw std::invalid_argument(std::string(Kernel::Launch::kKernel) + ": " + refusal);
+}
+
+// Runs all blocks of a kernel. Throws as `require_fitting` does.
 template <class Kernel>
 void run_inline(const typename Kernel::Args& args) {
-  if (const char* refusal = Kernel::refusal(args)) throw std::invalid_argument(refusal);
+  require_fitting<Kernel>(args);
   const int blocks = Kernel::blocks(args);
   typename Kernel::Shared shared;
   for (int block = 0; block < blocks; ++block) Kernel::run(Inline(block, blocks), shared, args);

@@ -1,0 +1,157 @@
+"""How each device kernel is timed: what is per window takes microseconds, the rest more memory than the caches hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+from kernel_jobs import COLUMNS, TOP_K, Array, Bench, Job, address
+from pool import random_blocks
+
+from strata_gen.model.kernel_name import KernelName
+
+TOKENS, EXPERTS, WIDTH = 8, 128, 768
+GROUP_FORMAT = "q4_k"
+"""What resident experts are timed in."""
+
+
+def router_topk(bench: Bench, _name: KernelName) -> Job:
+    """The logits of many tokens."""
+    tokens = max(1, bench.total // (4 * EXPERTS))
+    logits, bias = bench.floats(tokens, EXPERTS), bench.floats(EXPERTS)
+    ids, weights = np.empty((tokens, TOP_K), np.int32), np.empty((tokens, TOP_K), np.float32)
+    where = (address(logits), address(bias), True, True, 1.0, address(ids), address(weights))
+    keep = (logits, bias, ids, weights)
+    size = sum(array.nbytes for array in keep)
+    return Job(lambda: (keep, bench.native.device.router_topk(tokens, EXPERTS, TOP_K, *where)), size)
+
+
+def ecap_redirect(bench: Bench, _name: KernelName) -> Job:
+    """A window as a whole, which is small: its time is what counts."""
+    ids = np.arange(TOKENS * TOP_K, dtype=np.int32).reshape(TOKENS, TOP_K)
+    weights = np.abs(bench.floats(TOKENS, TOP_K))
+    arguments = (TOKENS, TOP_K, 3 * TOP_K, address(ids), address(weights))
+    keep = (ids, weights)
+    return Job(lambda: (keep, bench.native.device.ecap_redirect(*arguments)), 2 * (ids.nbytes + weights.nbytes))
+
+
+def _routes() -> tuple[Array, Array, Array]:
+    """Return ids and weights of a window, and slots of every second expert."""
+    generator = np.random.default_rng(0)
+    ids = np.stack([generator.permutation(EXPERTS)[:TOP_K] for _ in range(TOKENS)]).astype(np.int32)
+    slots = np.where(np.arange(EXPERTS) % 2, -1, np.arange(EXPERTS) // 2).astype(np.int32)
+    return ids, generator.random(ids.shape, dtype=np.float32), slots
+
+
+def tail_skip(bench: Bench, _name: KernelName) -> Job:
+    """A window as a whole."""
+    ids, weights, slots = keep = _routes()
+    arguments = (TOKENS, TOP_K, EXPERTS, TOP_K - 1, address(slots), address(ids), address(weights))
+    size = sum(array.nbytes for array in keep)
+    return Job(lambda: (keep, bench.native.device.tail_skip(*arguments)), size)
+
+
+def resident_plan(bench: Bench, _name: KernelName) -> Job:
+    """A window as a whole."""
+    ids, weights, slots = _routes()
+    plan, error = np.zeros(bench.native.device.PLAN_BYTES // 4, np.int32), np.zeros(1, np.uint32)
+    keep = (ids, weights, slots, plan, error)
+    arguments = (TOKENS, TOP_K, EXPERTS, EXPERTS, False, *map(address, keep))
+    size = sum(array.nbytes for array in keep)
+    return Job(lambda: (keep, bench.native.device.resident_plan(*arguments)), size)
+
+
+def publish(bench: Bench, _name: KernelName) -> Job:
+    """A window as a whole."""
+    ids, weights, _ = _routes()
+    x, sequence = bench.floats(TOKENS, COLUMNS), np.zeros(1, np.uint32)
+    memory = np.zeros(bench.native.device.DOORBELL_BYTES + x.nbytes + 64, np.uint8)
+    block = address(memory) + -address(memory) % 64
+    arguments = (TOKENS, TOP_K, COLUMNS, address(x), address(ids), address(weights), block, address(sequence), 0, 1)
+    keep = (x, ids, weights, memory, sequence)
+    return Job(lambda: (keep, bench.native.device.publish(*arguments)), 2 * (x.nbytes + ids.nbytes + weights.nbytes))
+
+
+def flag_wait(bench: Bench, _name: KernelName) -> Job:
+    """A word that is there: what a wait costs that is none."""
+    words = np.array([1, 0], np.uint32)
+    arguments = (address(words), 0, 1, address(words) + 4, 1, 1, 0)
+    return Job(lambda: (words, bench.native.device.flag_wait(*arguments)), words.nbytes)
+
+
+def _rows(bench: Bench) -> tuple[int, Array, Array]:
+    """Return a number of tokens, all their rows, and weights of which half are below 0.5."""
+    tokens = max(1, bench.total // (2 * TOP_K * COLUMNS * 4))
+    return tokens, bench.floats(tokens * TOP_K, COLUMNS), np.random.default_rng(0).random((tokens, TOP_K), np.float32)
+
+
+def rows_copy(bench: Bench, _name: KernelName) -> Job:
+    """The heavier half of many rows; the others become zeros."""
+    _, rows, weights = _rows(bench)
+    to = np.empty_like(rows)
+    arguments = (*rows.shape, "at_least", 0.5, True, address(rows), 0, address(weights), address(to))
+    keep = (rows, weights, to)
+    return Job(lambda: (keep, bench.native.device.rows_copy(*arguments)), rows.nbytes // 2 + weights.nbytes + to.nbytes)
+
+
+def late_add(bench: Bench, _name: KernelName) -> Job:
+    """The lighter half of many rows."""
+    tokens, rows, weights = _rows(bench)
+    residual = bench.floats(tokens, COLUMNS)
+    arguments = (tokens, TOP_K, COLUMNS, "below", 0.5, address(rows), 0, address(weights), address(residual))
+    keep = (rows, weights, residual)
+    size = rows.nbytes // 2 + weights.nbytes + 2 * residual.nbytes
+    return Job(lambda: (keep, bench.native.device.late_add(*arguments)), size)
+
+
+def _resident(bench: Bench, matrices: int, rows: int, columns: int) -> tuple[Array, Array, int]:
+    """Return a plan of four tokens per expert, slots with some matrices each, and the bytes of one matrix."""
+    info = bench.formats[GROUP_FORMAT]
+    matrix = rows * info.row_bytes(columns)
+    groups = max(1, min(TOKENS * TOP_K // 4, bench.total // (matrices * matrix)))
+    slots = random_blocks(info, groups * matrices * matrix // info.block_bytes, seed=0)
+    ids = np.repeat(np.arange(groups, dtype=np.int32), 4)
+    ids = np.concatenate([ids, np.full(TOKENS * TOP_K - len(ids), -1, np.int32)])
+    order, error = np.arange(groups, dtype=np.int32), np.zeros(1, np.uint32)
+    plan = np.zeros(bench.native.device.PLAN_BYTES // 4, np.int32)
+    where = (address(ids), 0, address(order), address(plan), address(error))
+    bench.native.device.resident_plan(TOKENS, TOP_K, groups, groups, True, *where)
+    return plan, slots, matrix
+
+
+def expert_gate_up(bench: Bench, _name: KernelName) -> Job:
+    """Experts of Q4_K that four tokens share each."""
+    plan, slots, matrix = _resident(bench, 2, WIDTH, COLUMNS)
+    x, middle = bench.floats(TOKENS, COLUMNS), np.zeros((TOKENS * TOP_K, WIDTH), np.float32)
+    sizes = (GROUP_FORMAT, TOKENS, TOP_K, COLUMNS, WIDTH)
+    arguments = (*sizes, address(plan), address(slots), 2 * matrix, 0, matrix, 0, 0, address(x), address(middle))
+    keep = (plan, slots, x, middle)
+    return Job(lambda: (keep, bench.native.device.expert_gate_up(*arguments)), slots.nbytes + x.nbytes + middle.nbytes)
+
+
+def expert_down(bench: Bench, _name: KernelName) -> Job:
+    """Experts of Q4_K that four tokens share each."""
+    plan, slots, matrix = _resident(bench, 1, COLUMNS, WIDTH)
+    middle, rows = bench.floats(TOKENS * TOP_K, WIDTH), np.zeros((TOKENS * TOP_K, COLUMNS), np.float32)
+    sizes = (GROUP_FORMAT, TOKENS, TOP_K, COLUMNS, WIDTH)
+    arguments = (*sizes, address(plan), address(slots), matrix, 0, 0, address(middle), address(rows))
+    keep = (plan, slots, middle, rows)
+    return Job(lambda: (keep, bench.native.device.expert_down(*arguments)), slots.nbytes + middle.nbytes + rows.nbytes)
+
+
+DEVICE_JOBS: Mapping[str, Callable[[Bench, KernelName], Job]] = {
+    job.__name__: job
+    for job in (
+        ecap_redirect,
+        expert_down,
+        expert_gate_up,
+        flag_wait,
+        late_add,
+        publish,
+        resident_plan,
+        router_topk,
+        rows_copy,
+        tail_skip,
+    )
+}
+"""How each device kernel is timed, by its name."""

@@ -1,0 +1,55 @@
+// Waits until the host has raised a word.
+#pragma once
+
+#include <cstdint>
+
+#include "strata/device/ring.hpp"
+#include "strata/gen/launches.hpp"
+#include "strata/simt/simt.hpp"
+
+namespace strata::device {
+
+// Ends when the word is at least the value, compared as unsigned numbers, or when a limit is over: then the error word
+// is raised to `error_value`. A limit is a number of looks or a time; 0 is none, and without both there is no wait.
+struct FlagWait {
+  using Launch = gen::FlagWaitLaunch;
+
+  struct Args {
+    const std::uint32_t* word;
+    const std::uint32_t* base;
+    std::uint32_t* error;
+    std::uint32_t offset;
+    std::uint32_t error_value;
+    std::uint64_t looks;
+    std::uint64_t nanoseconds;
+  };
+
+  struct Shared {};
+
+  static const char* refusal(const Args& args) {
+    if (!(args.word && args.error)) return "a null address";
+    if (args.looks == 0 && args.nanoseconds == 0) return "a wait needs a limit, in looks or nanoseconds";
+    if (args.error_value == 0) return "an error word of 0 says nothing";
+    return nullptr;
+  }
+
+  static int blocks(const Args&) { return Launch::blocks(); }
+
+  template <simt::Simt S>
+  STRATA_INLINE static void run(const S& simt, Shared&, const Args& args) {
+    if (simt.thread() != 0) return;
+    const std::uint32_t value = ring_value(args.base, args.offset);
+    if (simt.acquire(args.word) >= value) return;
+    const std::uint64_t start = args.nanoseconds == 0 ? 0 : simt.nanoseconds();
+    for (std::uint64_t looks = 1;; ++looks) {
+      const bool is_over = (args.looks != 0 && looks >= args.looks) ||
+                           (args.nanoseconds != 0 && simt.nanoseconds() - start >= args.nanoseconds);
+      if (is_over) break;
+      simt.pause(looks);
+      if (simt.acquire(args.word) >= value) return;
+    }
+    simt.release(args.error, args.error_value);
+  }
+};
+
+}  // namespace strata::device

@@ -1,0 +1,187 @@
+"""Typed protocol of the device kernels of a compiled module, on raw addresses as in `native`."""
+
+from __future__ import annotations
+
+from typing import Literal, Protocol
+
+Which = Literal["all", "at_least", "below"]
+"""Rows of the CPU: all, those of at least a weight, or the others."""
+
+
+class DeviceKernels(Protocol):
+    """Kernels of the device half of a layer, run on the calling thread.
+
+    A window has at most `window.max_tokens` tokens, a token at most `window.max_top_k` picks of `window.max_experts`
+    experts; more raises `ValueError`. Ids are int32, and entries are numbered token * top_k + pick. An address of 0
+    stands for what is left out, where that is allowed.
+    """
+
+    PLAN_BYTES: int
+    """Size of a plan block: groups by resident expert and their entries, those of the CPU, and every entry's owner."""
+    OWNER_OFFSET: int
+    """Where in it the owners are, a byte each: 0 nobody, 1 the device, 2 the CPU."""
+    DOORBELL_BYTES: int
+    """Size of a doorbell block, behind which the activations lie; it is aligned to 64 bytes."""
+
+    def router_topk(
+        self,
+        tokens: int,
+        experts: int,
+        top_k: int,
+        logits: int,
+        bias: int,
+        sigmoid: bool,
+        normalised: bool,
+        scale: float,
+        ids: int,
+        weights: int,
+    ) -> None:
+        """ids, weights [tokens, top_k]: the best experts by score + bias [experts] (0: none), ties by the lower id.
+
+        Scores are the sigmoid or softmax of logits [tokens, experts]; weights are the scores, over their sum + 1e-20
+        if `normalised`, times `scale`. Any number of tokens. A NaN counts as the lowest logit, infinities as the
+        largest finite numbers.
+        """
+        ...
+
+    def ecap_redirect(self, tokens: int, top_k: int, cap: int, ids: int, weights: int) -> None:
+        """Cap the entries of a window, in place: the tail's best cap - top_k stay, others get weight 0.
+
+        Those are redirected round-robin to kept experts. Token 0 keeps all its picks; one token or a cap of at least
+        tokens * top_k changes nothing.
+        """
+        ...
+
+    def tail_skip(
+        self, tokens: int, top_k: int, experts: int, rank: int, slot_of_expert: int, ids: int, weights: int
+    ) -> None:
+        """Drop, in place, entries of experts without a slot that no token of the window ranks above `rank` by weight.
+
+        Their ids become -1, their weights 0. An id of -1 has no rank. Rank 0 is off.
+        """
+        ...
+
+    def resident_plan(
+        self,
+        tokens: int,
+        top_k: int,
+        experts: int,
+        slots: int,
+        all_resident: bool,
+        ids: int,
+        weights: int,
+        slot_of_expert: int,
+        plan: int,
+        error: int,
+    ) -> None:
+        """Write the plan block: who computes which entry. `slot_of_expert`: int32 [experts], -1 for the CPU's.
+
+        Entries of id -1, and of weight exactly 0 where `weights` are given, are nobody's. An id or a slot out of range,
+        or in all-resident mode an expert without a slot, makes the plan empty and raises the word at `error` to the
+        problem (1: not resident, 2: id, 3: slot) + 256 * entry.
+        """
+        ...
+
+    def publish(
+        self,
+        tokens: int,
+        top_k: int,
+        hidden: int,
+        x: int,
+        ids: int,
+        weights: int,
+        doorbell: int,
+        sequence: int,
+        base: int,
+        offset: int,
+    ) -> None:
+        """Copy x [tokens, hidden], ids and weights (0: none) into the doorbell block, then raise the word `sequence`.
+
+        Its new value is the word at `base` (0: none) plus `offset`.
+        """
+        ...
+
+    def flag_wait(
+        self, word: int, base: int, offset: int, error: int, error_value: int, looks: int, nanoseconds: int
+    ) -> None:
+        """Wait until the word is at least the word at `base` (0: none) plus `offset`.
+
+        After as many looks or nanoseconds (0: no such limit; one is needed) the word at `error` is raised to
+        `error_value` instead.
+        """
+        ...
+
+    def rows_copy(
+        self,
+        entries: int,
+        hidden: int,
+        which: Which,
+        threshold: float,
+        zero_others: bool,
+        source: int,
+        owner: int,
+        weights: int,
+        to: int,
+    ) -> None:
+        """Copy the meant rows [entries, hidden] of the CPU; `owner` 0 makes all rows the CPU's.
+
+        Other rows that are not the device's own become zeros with `zero_others`, and stay without.
+        """
+        ...
+
+    def late_add(
+        self,
+        tokens: int,
+        top_k: int,
+        hidden: int,
+        which: Which,
+        threshold: float,
+        rows: int,
+        owner: int,
+        weights: int,
+        residual: int,
+    ) -> None:
+        """Add the meant rows of the CPU to the residual [tokens, hidden], weighted, in the order of `combine`."""
+        ...
+
+    def expert_gate_up(
+        self,
+        format: str,
+        tokens: int,
+        top_k: int,
+        hidden: int,
+        width: int,
+        plan: int,
+        slots: int,
+        slot_stride: int,
+        gate_offset: int,
+        up_offset: int,
+        gate_scale: int,
+        up_scale: int,
+        x: int,
+        middle: int,
+    ) -> None:
+        """middle [tokens * top_k, width]: silu(gate(x)) * up(x) of every entry that the plan gives to the device.
+
+        Slot s begins at slots + s * slot_stride, with its matrices in one format at the offsets. Scales are float32 by
+        slot and multiply products; 0: none.
+        """
+        ...
+
+    def expert_down(
+        self,
+        format: str,
+        tokens: int,
+        top_k: int,
+        hidden: int,
+        width: int,
+        plan: int,
+        slots: int,
+        slot_stride: int,
+        down_offset: int,
+        down_scale: int,
+        middle: int,
+        rows: int,
+    ) -> None:
+        """rows [tokens * top_k, hidden]: down(middle) of every entry that the plan gives to the device; others stay."""
+        ...
