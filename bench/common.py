@@ -27,7 +27,7 @@ def quiet_transformers() -> None:
 
 def surroundings() -> dict[str, str]:
     """Return the hardware and software that a figure belongs to."""
-    versions = {name: metadata.version(name) for name in ("strata-gen", "torch", "transformers")}
+    versions = {name: _version(name) for name in ("strata-gen", "torch", "transformers")}
     return {
         "cpu": f"{cpu_name()}, {usable_cpus()} usable CPUs",
         "vector_levels": ", ".join(_vector_levels()) or "unknown",
@@ -35,6 +35,13 @@ def surroundings() -> dict[str, str]:
         "python": platform.python_version(),
         **versions,
     }
+
+
+def _version(distribution: str) -> str:
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:  # a checkout on the import path, or what this benchmark does not need
+        return "not installed"
 
 
 def _vector_levels() -> list[str]:
