@@ -67,7 +67,7 @@ def publish(bench: Bench, _name: KernelName) -> Job:
     x, sequence = bench.floats(TOKENS, COLUMNS), np.zeros(1, np.uint32)
     memory = np.zeros(bench.native.device.DOORBELL_BYTES + x.nbytes + 64, np.uint8)
     block = address(memory) + -address(memory) % 64
-    arguments = (TOKENS, TOP_K, COLUMNS, address(x), address(ids), address(weights), block, address(sequence), 0, 1)
+    arguments = (0, TOKENS, TOP_K, COLUMNS, address(x), address(ids), address(weights), block, address(sequence), 0, 1)
     keep = (x, ids, weights, memory, sequence)
     return Job(lambda: (keep, bench.native.device.publish(*arguments)), 2 * (x.nbytes + ids.nbytes + weights.nbytes))
 

@@ -9,6 +9,7 @@ from strata_gen.edge.family import FAMILY
 from strata_gen.edge.format import FORMAT
 from strata_gen.edge.kernel import KERNEL
 from strata_gen.edge.knob import KNOB
+from strata_gen.edge.protocol import PROTOCOL
 from strata_gen.edge.target import TARGET
 
-KINDS: tuple[SpecKind[Any, Any], ...] = (KNOB, TARGET, FORMAT, KERNEL, FAMILY)
+KINDS: tuple[SpecKind[Any, Any], ...] = (KNOB, TARGET, FORMAT, KERNEL, FAMILY, PROTOCOL)

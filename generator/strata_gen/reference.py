@@ -10,7 +10,7 @@ from typing import Any
 from strata_gen.model.specset import SpecSet
 from strata_gen.paths import templates_root
 from strata_gen.render import banner, make_environment, view_fields
-from strata_gen.views import family_page, format_page, kernel_page, knobs_reference, target_page
+from strata_gen.views import family_page, format_page, kernel_page, knobs_reference, protocol_page, target_page
 from strata_gen.write import write_atomically
 
 
@@ -50,6 +50,9 @@ REFERENCE_PAGES: tuple[ReferencePage, ...] = (
         lambda specs: (family.span.file for family in specs.families),
     ),
     templated("docs/reference/formats.md", format_page.PAGE_TEMPLATE, format_page.page_view, format_page.page_sources),
+    templated(
+        "docs/reference/protocol.md", protocol_page.PAGE_TEMPLATE, protocol_page.page_view, protocol_page.page_sources
+    ),
     templated("docs/reference/kernels.md", kernel_page.PAGE_TEMPLATE, kernel_page.page_view, kernel_page.page_sources),
 )
 

@@ -17,9 +17,18 @@ from strata_gen.emitter import Emitter, GeneratedFile
 from strata_gen.errors import GeneratorError
 from strata_gen.paths import templates_root
 from strata_gen.resolve import Plan
-from strata_gen.views import families, format_encoder, formats, kernels, knobs, launches, target
+from strata_gen.views import families, format_encoder, formats, kernels, knobs, launches, protocols, target
 
-EMITTER_MODULES: tuple[ModuleType, ...] = (families, format_encoder, formats, kernels, knobs, launches, target)
+EMITTER_MODULES: tuple[ModuleType, ...] = (
+    families,
+    format_encoder,
+    formats,
+    kernels,
+    knobs,
+    launches,
+    protocols,
+    target,
+)
 """The slices; each has a tuple `EMITTERS`."""
 
 _SLASHES = ("// ", "")

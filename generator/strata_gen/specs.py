@@ -14,7 +14,7 @@ from strata_gen.model.check import check_specs
 from strata_gen.model.check_knob import settle_choices, settle_implications
 from strata_gen.model.specset import SpecSet
 
-_OTHER_FOLDERS = ("protocol", "schema")
+_OTHER_FOLDERS = ("schema",)
 
 
 def spec_files(root: Path, kind: SpecKind[Any, Any]) -> Iterator[Path]:
@@ -84,11 +84,11 @@ def load_specs(roots: Sequence[Path]) -> SpecSet:
     names = {root: name for root, name in root_names(roots).items() if _is_spec_root(root, sink)}
     for root, name in names.items():
         _report_unread(root, name, sink)
-    knobs, targets, formats, kernels, families = (_read_kind(kind, names, sink) for kind in KINDS)
+    knobs, targets, formats, kernels, families, protocols = (_read_kind(kind, names, sink) for kind in KINDS)
     # Cross-file checks on half-read specs would blame the wrong place.
     sink.raise_if_any()
     knobs = settle_implications(settle_choices(knobs, formats, sink), sink)
-    specs = SpecSet(knobs, targets, formats, kernels, families)
+    specs = SpecSet(knobs, targets, formats, kernels, families, protocols)
     check_specs(specs, sink)
     sink.raise_if_any()
     return specs

@@ -1,14 +1,12 @@
 // The Python module: converts arguments, checks what C++ cannot, and releases the GIL while the pool works.
 #include "bindings.hpp"
 
-#include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
 #include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -18,30 +16,19 @@
 #include "strata/device/combine.hpp"
 #include "strata/gen/knobs.hpp"
 #include "strata/kernels/level.hpp"
-#include "strata/ops.hpp"
 #include "strata/simt/inline.hpp"
-
-namespace py = pybind11;
 
 namespace strata {
 namespace {
 
 // Version of the protocol in strata_runtime/native.py.
-constexpr int kAbiVersion = 6;
+constexpr int kAbiVersion = 7;
 
 PoolOptions pool_options(const Knobs& knobs) {
   const Pinning pinning = knobs.pool_pin == PoolPin::kOn    ? Pinning::kOn
                           : knobs.pool_pin == PoolPin::kOff ? Pinning::kOff
                                                             : Pinning::kAuto;
   return {static_cast<int>(knobs.pool_threads), std::chrono::nanoseconds(knobs.pool_spin), pinning};
-}
-
-std::unique_ptr<Runner> make_pool(const std::vector<std::pair<std::string, std::string>>& texts,
-                                  const std::optional<std::string>& isa) {
-  Knobs knobs;
-  for (const auto& [name, text] : texts) parse(name, text, knobs);
-  const LevelKernels& kernels = isa ? level_named(*isa) : best_level();
-  return std::make_unique<Runner>(kernels, pool_options(knobs), static_cast<std::size_t>(knobs.pool_claim_rows));
 }
 
 // Instruction sets that have kernels in this package and run on this CPU, weakest first.
@@ -97,11 +84,6 @@ void bind_arrange(Runner& pool, const Layout& layout, std::int64_t rows, std::in
 // Weights keep the Python object alive that owns their memory.
 struct OwnedMatrix {
   Matrix matrix;
-  py::object owner;
-};
-
-struct OwnedExperts {
-  Experts experts;
   py::object owner;
 };
 
@@ -187,6 +169,14 @@ std::uint64_t bind_checksum(Runner& pool, std::uintptr_t data, std::uint64_t byt
 }
 
 }  // namespace
+
+std::unique_ptr<Runner> make_pool(const KnobTexts& texts, const std::optional<std::string>& isa) {
+  Knobs knobs;
+  for (const auto& [name, text] : texts) parse(name, text, knobs);
+  const LevelKernels& kernels = isa ? level_named(*isa) : best_level();
+  return std::make_unique<Runner>(kernels, pool_options(knobs), static_cast<std::size_t>(knobs.pool_claim_rows));
+}
+
 }  // namespace strata
 
 PYBIND11_MODULE(_native, module) {
@@ -231,5 +221,6 @@ PYBIND11_MODULE(_native, module) {
   module.def("checksum", bind_checksum, py::arg("pool"), py::arg("data"), py::arg("bytes"));
   bind_device(module);
   bind_kernels(module);
+  bind_hybrid(module);
   module.def("parse_knob", parse_knob, py::arg("name"), py::arg("text"));
 }

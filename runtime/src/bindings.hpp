@@ -1,13 +1,20 @@
-// Raw addresses and sizes from Python, checked.
+// What the files of the Python module share.
 #pragma once
 
 #include <pybind11/pybind11.h>
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
+#include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
+#include <utility>
+#include <vector>
+
+#include "strata/ops.hpp"
+
+namespace py = pybind11;
 
 namespace strata {
 
@@ -30,8 +37,22 @@ inline std::size_t size(std::int64_t value, const char* name) {
   return static_cast<std::size_t>(value);
 }
 
+// Weights keep the Python object alive that owns their memory.
+struct OwnedExperts {
+  Experts experts;
+  py::object owner;
+};
+
+// Names and texts of knobs.
+using KnobTexts = std::vector<std::pair<std::string, std::string>>;
+
+std::unique_ptr<Runner> make_pool(const KnobTexts& texts, const std::optional<std::string>& isa);
+
+// The classes and functions of a window's host half.
+void bind_hybrid(py::module_& module);
+
 // Adds the submodule `device`.
-void bind_device(pybind11::module_& module);
+void bind_device(py::module_& module);
 
 // Adds micro-kernels by name.
 void bind_kernels(pybind11::module_& module);

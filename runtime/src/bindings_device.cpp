@@ -76,7 +76,7 @@ void resident_plan(int tokens, int top_k, int experts, int slots, bool all_resid
                                     .all_resident = all_resident});
 }
 
-void publish(int tokens, int top_k, int hidden, Address x, Address ids, Address weights, Address doorbell,
+void publish(int layer, int tokens, int top_k, int hidden, Address x, Address ids, Address weights, Address doorbell,
              Address sequence, Address base, std::uint32_t offset) {
   run_inline<device::Publish>({.x = pointer<const float>(x),
                                .ids = pointer<const std::int32_t>(ids),
@@ -85,6 +85,7 @@ void publish(int tokens, int top_k, int hidden, Address x, Address ids, Address 
                                .doorbell = pointer<device::Doorbell>(doorbell),
                                .sequence = pointer<std::uint32_t>(sequence),
                                .offset = offset,
+                               .layer = layer,
                                .tokens = tokens,
                                .top_k = top_k,
                                .hidden = hidden});
@@ -177,8 +178,8 @@ void bind_device(py::module_& module) {
              arg("slot_of_expert"), arg("ids"), arg("weights"));
   device.def("resident_plan", resident_plan, released, arg("tokens"), arg("top_k"), arg("experts"), arg("slots"),
              arg("all_resident"), arg("ids"), arg("weights"), arg("slot_of_expert"), arg("plan"), arg("error"));
-  device.def("publish", publish, released, arg("tokens"), arg("top_k"), arg("hidden"), arg("x"), arg("ids"),
-             arg("weights"), arg("doorbell"), arg("sequence"), arg("base"), arg("offset"));
+  device.def("publish", publish, released, arg("layer"), arg("tokens"), arg("top_k"), arg("hidden"), arg("x"),
+             arg("ids"), arg("weights"), arg("doorbell"), arg("sequence"), arg("base"), arg("offset"));
   device.def("flag_wait", flag_wait, released, arg("word"), arg("base"), arg("offset"), arg("error"),
              arg("error_value"), arg("looks"), arg("nanoseconds"));
   device.def("rows_copy", rows_copy, released, arg("entries"), arg("hidden"), arg("which"), arg("threshold"),

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "inputs.hpp"
@@ -72,6 +73,21 @@ Groups group_entries(const Experts& layer, std::size_t entries, const std::int32
   return result;
 }
 
+// Groups with an entry of at least split.heavy_from, and the others; each in the order of `all`.
+std::pair<Groups, Groups> parted(const Groups& all, const ExpertSplit& split) {
+  std::pair<Groups, Groups> parts;
+  for (const Group& group : all.groups) {
+    const auto first = all.entries.begin() + static_cast<std::ptrdiff_t>(group.first);
+    const auto last = all.entries.begin() + static_cast<std::ptrdiff_t>(group.last);
+    const bool heavy =
+        std::any_of(first, last, [&](std::size_t entry) { return split.weights[entry] >= split.heavy_from; });
+    Groups& part = heavy ? parts.first : parts.second;
+    part.groups.push_back({group.expert, part.entries.size(), part.entries.size() + (group.last - group.first)});
+    part.entries.insert(part.entries.end(), first, last);
+  }
+  return parts;
+}
+
 // silu(gate) * up of every entry, in the form that the down product takes.
 //
 // Where one scale is for more rows than are finished together, values wait as floats until the last worker that had
@@ -88,9 +104,12 @@ class Middle {
         blocks_(waits() ? width / block_ : 0),
         done_(groups.groups.size() * blocks_) {}
 
-  std::size_t bytes(std::size_t entries) const { return entries * (stride_ + (waits() ? width_ * sizeof(float) : 0)); }
+  static std::size_t bytes(Activation activation, std::size_t width, std::size_t entries) {
+    const std::size_t stride = rounded_up(input_bytes(activation, width), Workspace::kAlignment);
+    return entries * (stride + (input_block(activation) > kRowBlock ? width * sizeof(float) : 0));
+  }
 
-  // Memory of bytes(entries) bytes.
+  // Memory of bytes(activation, width, entries) bytes.
   void place(std::byte* memory, std::size_t entries) {
     rows_ = memory;
     floats_ = reinterpret_cast<float*>(memory + entries * stride_);
@@ -183,6 +202,9 @@ class Pass {
     });
   }
 
+  const Experts& layer() const { return layer_; }
+  const Groups& groups() const { return groups_; }
+
  private:
   template <class Body>
   void for_tiles(const Group& group, const Body& body) const {
@@ -216,33 +238,14 @@ void for_row_blocks(const Groups& groups, std::size_t rows, std::size_t begin, s
   }
 }
 
-void experts_pass(Pool::Session& session, const Runner& runner, const Experts& layer, std::size_t tokens,
-                  std::size_t top_k, const float* x, const std::int32_t* ids, float* out) {
-  const std::size_t entries = tokens * top_k;
-  for (std::size_t entry = 0; entry < entries; ++entry) {
-    if (ids[entry] < 0) std::fill_n(out + entry * layer.hidden, layer.hidden, 0.0f);
-  }
-  const Groups groups = group_entries(layer, entries, ids);
-  if (groups.groups.empty()) return;
+// Both phases for all groups of a pass.
+void run_phases(Pool::Session& session, const Runner& runner, const Pass& pass, const Inputs& gate_inputs,
+                const Inputs& up_inputs, float* out) {
+  const Experts& layer = pass.layer();
+  const Groups& groups = pass.groups();
   const Matrix& gate = layer.all.front().gate;
   const Matrix& up = layer.all.front().up;
   const Matrix& down = layer.all.front().down;
-  Middle middle(runner.kernels, groups, down.format().activation, layer.width);
-  const bool one_form = gate.format().activation == up.format().activation;
-  const auto space = [&](const Matrix& matrix) {
-    return rounded_up(tokens * input_bytes(matrix.format().activation, layer.hidden), Workspace::kAlignment);
-  };
-  const std::size_t gate_space = space(gate);
-  const std::size_t up_space = one_form ? 0 : space(up);
-  std::byte* scratch = session.scratch(gate_space + up_space + middle.bytes(entries));
-  middle.place(scratch + gate_space + up_space, entries);
-  const auto prepared = [&](const Matrix& matrix, std::byte* to) {
-    return prepare_inputs(session, runner.kernels, matrix.format().activation, tokens, layer.hidden, x, to);
-  };
-  const Inputs gate_inputs = prepared(gate, scratch);
-  const Inputs up_inputs = one_form ? gate_inputs : prepared(up, scratch + gate_space);
-  const Pass pass(runner.kernels, layer, groups, top_k, middle);
-
   const std::size_t shared = at_least_one(groups.entries.size() / groups.groups.size());
   // Rows of all groups count as one list; a claim takes whole blocks of it.
   const auto grain = [&](const Matrix& matrix, std::size_t row_bytes) {
@@ -267,10 +270,53 @@ void experts_pass(Pool::Session& session, const Runner& runner, const Experts& l
   });
 }
 
+void experts_pass(Pool::Session& session, const Runner& runner, const Experts& layer, std::size_t tokens,
+                  std::size_t top_k, const float* x, const std::int32_t* ids, float* out, const ExpertSplit* split) {
+  const std::size_t entries = tokens * top_k;
+  for (std::size_t entry = 0; entry < entries; ++entry) {
+    if (ids[entry] < 0) std::fill_n(out + entry * layer.hidden, layer.hidden, 0.0f);
+  }
+  const Groups all = group_entries(layer, entries, ids);
+  if (all.groups.empty()) {
+    if (split != nullptr) split->heavy_done();
+    return;
+  }
+  const Matrix& gate = layer.all.front().gate;
+  const Matrix& up = layer.all.front().up;
+  const Matrix& down = layer.all.front().down;
+  const bool one_form = gate.format().activation == up.format().activation;
+  const auto space = [&](const Matrix& matrix) {
+    return rounded_up(tokens * input_bytes(matrix.format().activation, layer.hidden), Workspace::kAlignment);
+  };
+  const std::size_t gate_space = space(gate);
+  const std::size_t up_space = one_form ? 0 : space(up);
+  const Activation between = down.format().activation;
+  std::byte* scratch = session.scratch(gate_space + up_space + Middle::bytes(between, layer.width, entries));
+  const auto prepared = [&](const Matrix& matrix, std::byte* to) {
+    return prepare_inputs(session, runner.kernels, matrix.format().activation, tokens, layer.hidden, x, to);
+  };
+  const Inputs gate_inputs = prepared(gate, scratch);
+  const Inputs up_inputs = one_form ? gate_inputs : prepared(up, scratch + gate_space);
+  const auto run_groups = [&](const Groups& groups) {
+    if (groups.groups.empty()) return;
+    Middle middle(runner.kernels, groups, between, layer.width);
+    middle.place(scratch + gate_space + up_space, entries);
+    run_phases(session, runner, Pass(runner.kernels, layer, groups, top_k, middle), gate_inputs, up_inputs, out);
+  };
+  if (split == nullptr) {
+    run_groups(all);
+    return;
+  }
+  const auto [heavy, light] = parted(all, *split);
+  run_groups(heavy);
+  split->heavy_done();
+  run_groups(light);
+}
+
 }  // namespace
 
 void run_experts(Runner& runner, const Experts& layer, std::size_t tokens, std::size_t top_k, const float* x,
-                 const std::int32_t* ids, float* out) {
+                 const std::int32_t* ids, float* out, const ExpertSplit* split) {
   if (tokens == 0 || top_k == 0) return;
   if (x == nullptr || ids == nullptr || out == nullptr) {
     throw std::invalid_argument("experts: null address of inputs, ids or outputs");
@@ -278,11 +324,14 @@ void run_experts(Runner& runner, const Experts& layer, std::size_t tokens, std::
   const Experts::Expert& any = layer.all.front();
   for (const Matrix* matrix : {&any.gate, &any.up, &any.down}) require_layout(runner.kernels, *matrix);
   require_ids(layer, tokens, top_k, ids);
+  if (split != nullptr && tokens > kTokensPerPass) {
+    throw std::invalid_argument("experts: " + std::to_string(tokens) + " tokens are too many to split by weight");
+  }
   Pool::Session session = runner.pool.open();
   for (std::size_t first = 0; first < tokens; first += kTokensPerPass) {
     const std::size_t count = std::min(kTokensPerPass, tokens - first);
     experts_pass(session, runner, layer, count, top_k, x + first * layer.hidden, ids + first * top_k,
-                 out + first * top_k * layer.hidden);
+                 out + first * top_k * layer.hidden, split);
   }
 }
 

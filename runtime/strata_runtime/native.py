@@ -12,7 +12,7 @@ from typing import Protocol
 
 from strata_runtime.native_device import DeviceKernels
 
-ABI_VERSION = 6
+ABI_VERSION = 7
 """Version of the protocol below; a compiled module that says another one is refused before it is imported."""
 
 
@@ -56,6 +56,52 @@ class Experts(Protocol):
     def count(self) -> int: ...  # noqa: D102
 
 
+class HostHalf(Protocol):
+    """The host half of windows: words and blocks that both halves see, and a thread that answers with its own pool.
+
+    Every method raises `StallError` of the module with a report once the halves do not meet: a timeout, a word that
+    does not agree with its data, a plan that cannot be followed. Its words are released then, and it refuses to go on.
+    """
+
+    @property
+    def plan(self) -> int:
+        """Address of the plan block; see `DeviceKernels.PLAN_BYTES`."""
+        ...
+
+    @property
+    def rows(self) -> int:
+        """Address of the rows, float32 [tokens * top_k, hidden]."""
+        ...
+
+    @property
+    def ring(self) -> int:
+        """The last ring value; numbers end at 2**32."""
+        ...
+
+    def make_plan(self, layer: int, tokens: int, top_k: int, all_resident: bool, ids: int, weights: int) -> None:
+        """Write the plan block as the device half does; see `DeviceKernels.resident_plan`."""
+        ...
+
+    def publish(self, layer: int, tokens: int, top_k: int, x: int, ids: int, weights: int) -> int:
+        """Ring the doorbell with x [tokens, hidden], ids and weights (0: none); return the ring value."""
+        ...
+
+    def wait(self, signal: str, ring: int) -> None:
+        """Wait until a word has reached `ring` and the data behind it are there."""
+        ...
+
+    def stop(self, seconds: float = 2.0) -> bool:
+        """Release every word; return whether the thread ended within the time. Idempotent."""
+        ...
+
+    def report(self) -> str:
+        """Say how every word stands, and what the thread does for how long."""
+        ...
+
+
+SignalFault = tuple[str, str, int, int]
+"""What a test does to a signal: its name; `late`, `never`, `early` or `twice`; ring value; delay in nanoseconds."""
+
 ExpertPart = tuple[str, Sequence[int], Sequence[float], Layout | None]
 """One of the three matrices of all experts: format, each one's address, each one's scale, layout (None: as stored).
 
@@ -67,6 +113,7 @@ class NativeModule(Protocol):
     """What `_native` exports."""
 
     ABI_VERSION: int
+    StallError: type[RuntimeError]
     ISA: str  # micro-kernel level in use, e.g. "avx512vnni"
 
     @property
@@ -110,6 +157,28 @@ class NativeModule(Protocol):
         self, hidden: int, width: int, gate: ExpertPart, up: ExpertPart, down: ExpertPart, owner: object
     ) -> Experts:
         """Wrap one layer's experts without copying. The three matrices may be in three formats."""
+        ...
+
+    def make_host_half(
+        self,
+        knobs: Sequence[tuple[str, str]],
+        layers: Sequence[tuple[Experts, int]],
+        slots: int,
+        owner: object,
+        hidden: int,
+        heavy_from: float | None,
+        timeout: int,
+        present: Sequence[str],
+        faults: Sequence[SignalFault] = (),
+        wedge: bool = False,
+    ) -> HostHalf:
+        """Start a host half with a pool of its own, as `make_pool` does.
+
+        layers: experts, and the address of their slots by expert, int32, -1 for the CPU's; `owner` keeps that memory
+        alive. slots: how many there are. heavy_from: experts with an entry of at least this weight come first, and then
+        `partial_ready`; None is no split. timeout: nanoseconds of a wait. present: the signals that exist; without
+        `plan_ready` the device half plans. faults, wedge: a test's; a wedged pool never comes back.
+        """
         ...
 
     def linear(self, pool: Pool, matrix: Matrix, tokens: int, x: int, out: int) -> None:

@@ -84,6 +84,7 @@ class DeviceKernels(Protocol):
 
     def publish(
         self,
+        layer: int,
         tokens: int,
         top_k: int,
         hidden: int,
@@ -95,7 +96,7 @@ class DeviceKernels(Protocol):
         base: int,
         offset: int,
     ) -> None:
-        """Copy x [tokens, hidden], ids and weights (0: none) into the doorbell block, then raise the word `sequence`.
+        """Copy layer, x [tokens, hidden], ids and weights (0: none) to the doorbell block, then raise `sequence`.
 
         Its new value is the word at `base` (0: none) plus `offset`.
         """

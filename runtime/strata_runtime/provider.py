@@ -26,6 +26,7 @@ from strata_runtime.knobs.grammar import show
 from strata_runtime.manifest import MANIFEST, Damaged, Manifest, build_command, check_files, misfit, read_manifest
 from strata_runtime.native import ABI_VERSION, NativeModule, Pool
 from strata_runtime.repair import rebuild
+from strata_runtime.signals import SignalInfo
 
 if TYPE_CHECKING:
     from strata_runtime._settings import Settings
@@ -92,6 +93,11 @@ class Provider:
     def formats(self) -> tuple[FormatInfo, ...]:
         """Every weight format of the package."""
         return self._module("formats").FORMATS  # type: ignore[no-any-return]
+
+    @cached_property
+    def signals(self) -> tuple[SignalInfo, ...]:
+        """Every signal between the halves of a window."""
+        return self._module("signals").SIGNALS  # type: ignore[no-any-return]
 
     @cached_property
     def native(self) -> NativeModule:

@@ -69,6 +69,7 @@ void publish(const Job& job) {
                              .doorbell = job.array<device::Doorbell>(4),
                              .sequence = job.array<std::uint32_t>(5),
                              .offset = static_cast<std::uint32_t>(job.number(0)),
+                             .layer = job.integer(4),
                              .tokens = job.integer(1),
                              .top_k = job.integer(2),
                              .hidden = job.integer(3)});

@@ -30,14 +30,14 @@ def test_the_doorbell_holds_what_was_published(
     weights = generator.random((tokens, top_k), dtype=np.float32)
     given = weights if with_weights else None
     block = np.zeros(DOORBELL.itemsize + x.nbytes, np.uint8)
-    done = machine.run("publish", [70, tokens, top_k, hidden], [x, ids, given, words(4000), block, words(3)], wave)
-    assert done[4].tobytes() == reference.doorbell(x, ids, given)
+    done = machine.run("publish", [70, tokens, top_k, hidden, 7], [x, ids, given, words(4000), block, words(3)], wave)
+    assert done[4].tobytes() == reference.doorbell(4070, 7, x, ids, given)
     assert done[5].tolist() == [4070]
 
 
 def test_a_doorbell_of_no_tokens_rings(machine: Machine, wave: int) -> None:
     arrays = [None, None, None, None, np.zeros(DOORBELL.itemsize, np.uint8), words(0)]
-    assert machine.run("publish", [9, 0, 8, 64], arrays, wave)[5].tolist() == [9]
+    assert machine.run("publish", [9, 0, 8, 64, 0], arrays, wave)[5].tolist() == [9]
 
 
 @pytest.mark.parametrize(("word", "value"), [(5, 5), (6, 5), (0xFFFFFFFF, 5), (0x80000001, 0x80000000)])

@@ -88,6 +88,6 @@ def test_every_relation_of_every_knob_can_be_evaluated(knobs: tuple[KnobInfo, ..
     for knob in knobs:
         unless = (knob.ignored_unless,) if knob.ignored_unless else ()
         implied = tuple(implication.when for implication in knob.implies)
-        for condition in (*knob.requires, *knob.conflicts, *knob.off_with, *unless, *implied):
+        for condition in (*knob.requires, *knob.conflicts, *knob.off_with, *knob.says, *unless, *implied):
             assert set(condition.reads) <= values.keys()
             condition.holds(values)

@@ -195,7 +195,7 @@ def test_two_families_cannot_claim_the_same_checkpoints() -> None:
     twin, rival, heir = replace(family), replace(family, name="rival", gguf=None), replace(other, gguf=family.gguf)
     for others, code in (((family, twin), "M040"), ((family, rival), "M041"), ((family, heir), "M042")):
         sink = Sink()
-        check_families(SpecSet((), (), (), (), others), sink)
+        check_families(SpecSet((), (), (), (), others, ()), sink)
         assert [finding.code for finding in sink.diagnostics] == [code]
 
 

@@ -16,13 +16,13 @@ from strata_gen.edge import problems
 from strata_gen.kinds import KINDS
 
 PACKAGE = Path(strata_gen.__file__).parent
-CODE = re.compile(r"[YKTFNM][0-9]{3}")
+CODE = re.compile(r"[YKTFNMP][0-9]{3}")
 
 
 def emitted_in(source: str) -> Iterator[str]:
     """Yield codes in one module: written out, or a number passed to a function that joins it with its letter."""
     tree = ast.parse(source)
-    letters = re.findall(r'f"([YKTFNM])\{\w+\}"', source)
+    letters = re.findall(r'f"([YKTFNMP])\{\w+\}"', source)
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and CODE.fullmatch(node.value):
             yield node.value

@@ -23,7 +23,7 @@ def refused(*roots: Path) -> tuple[Diagnostic, ...]:
 
 def test_the_projects_own_specs_are_right() -> None:
     specs = load_specs([specs_root()])
-    for found in (specs.knobs, specs.targets, specs.formats, specs.kernels, specs.families):
+    for found in (specs.knobs, specs.targets, specs.formats, specs.kernels, specs.families, specs.protocols):
         names = [item.name for item in found]
         assert names
         assert names == sorted(names)

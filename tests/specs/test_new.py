@@ -48,10 +48,10 @@ def knob(root: Path, name: str) -> Knob:
 )
 def test_every_type_and_default(strata_gen: Run, root: Path, kind: str, default: str | None, value: KnobValue) -> None:
     given = () if default is None else ("--default", default)
-    result = strata_gen("new", "knob", "verify.ecap", "--type", kind, *given, "--specs", root)
+    result = strata_gen("new", "knob", "verify.most", "--type", kind, *given, "--specs", root)
     assert result.exit_code == 0, result.output
-    assert result.output.endswith("STRATA_VERIFY_ECAP, --verify-ecap, settings.verify.ecap\n")
-    made = knob(root, "verify.ecap")
+    assert result.output.endswith("STRATA_VERIFY_MOST, --verify-most, settings.verify.most\n")
+    made = knob(root, "verify.most")
     assert made.default == value
     assert type(made.default) is type(value)
     assert made.type == kind

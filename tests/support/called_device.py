@@ -59,7 +59,7 @@ class CalledDeviceKernels(Kernels):
         memory = np.zeros(room, np.uint8)
         block, sequence = memory[-address(memory) % 64 :], np.zeros(1, np.uint32)
         where = (address(x), address(ids), address(weights), block.ctypes.data, address(sequence))
-        self._device("publish")(*ids.shape, x.shape[1], *where, 0, 7)
+        self._device("publish")(0, *ids.shape, x.shape[1], *where, 0, 7)
         assert sequence[0] == 7
         return block[: DOORBELL.itemsize + x.nbytes].tobytes()
 

@@ -22,16 +22,17 @@ PLAN = np.dtype(
         ("entries", "<i4", (MAX_ENTRIES,)),
         ("cpu", "<i4", (MAX_ENTRIES,)),
         ("owner", "u1", (MAX_ENTRIES,)),
+        ("planned", "<u4"),
     ]
 )
 """The plan block."""
 
 DOORBELL = np.dtype(
     [
-        *((name, "<i4") for name in ("tokens", "top_k", "has_weights")),
+        *((name, "<i4") for name in ("published", "layer", "tokens", "top_k", "has_weights")),
         ("ids", "<i4", (MAX_ENTRIES,)),
         ("weights", "<f4", (MAX_ENTRIES,)),
-        ("padding", "u1", (52,)),
+        ("padding", "u1", (44,)),
     ]
 )
 """The doorbell block; activations follow."""
@@ -157,9 +158,10 @@ def resident_plan(ids: Ids, weights: Floats | None, slot_of_expert: Ids) -> Plan
     return Plan(groups, entries, cpu, owner)
 
 
-def doorbell(x: Floats, ids: Ids, weights: Floats | None) -> bytes:
+def doorbell(ring: int, layer: int, x: Floats, ids: Ids, weights: Floats | None) -> bytes:
     """The doorbell block and the activations behind it, zeros where nothing is written."""
     block = np.zeros(1, DOORBELL)
+    block["published"], block["layer"] = ring, layer
     block["tokens"], block["top_k"], block["has_weights"] = *ids.shape, weights is not None
     block["ids"][0, : ids.size] = ids.reshape(-1)
     if weights is not None:

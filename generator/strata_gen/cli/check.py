@@ -19,6 +19,7 @@ def _counts(specs: SpecSet) -> str:
         (len(specs.formats), "format", "formats"),
         (len(specs.kernels), "kernel", "kernels"),
         (len(specs.families), "family", "families"),
+        (len(specs.protocols), "protocol", "protocols"),
     )
     return ", ".join(f"{count} {one if count == 1 else many}" for count, one, many in counts)
 

@@ -54,7 +54,7 @@ def knob_command(
     With several --specs the last folder gets it. The file is written only when all specs are right with it.
 
     \b
-    strata-gen new knob verify.ecap --type int --default 0 --help-text "Most experts of one window."
+    strata-gen new knob verify.most --type int --default 0 --help-text "Most experts of one window."
     """
     if (choices is not None) != (kind == KnobType.ENUM):
         raise GeneratorError("--choices belongs to --type enum, and an enum needs it", mend="--type enum --choices a,b")

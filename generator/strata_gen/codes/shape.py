@@ -128,6 +128,22 @@ _KINDS = (
         limit=("name: GLM-4", "name: glm4"),
         other=("default: {}", "default: 0"),
     ),
+    _Kind(
+        "P",
+        "protocol",
+        missing=(
+            "words: [{name: seq, writer: device, raised: Published.}]",
+            "words: [{name: seq, writer: device, raised: Published., missing: The window fails.}]",
+        ),
+        type=("words: {name: seq}", "words: [{name: seq, ...}]"),
+        unknown=("field: [{name: layer, ...}]", "fields: [{name: layer, ...}]"),
+        choice=("writer: gpu", "writer: device"),
+        limit=(
+            "limits: [{name: picks, value: 0, help: Experts of a token.}]",
+            "limits: [{name: picks, value: 16, help: Experts of a token.}]",
+        ),
+        other=("name: Window Words", "name: window_words"),
+    ),
 )
 
 CODES: tuple[Explanation, ...] = tuple(entry for kind in _KINDS for entry in kind.explanations())

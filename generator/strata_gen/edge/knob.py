@@ -68,6 +68,13 @@ class ImplicationEdge(Edge):
     value: Annotated[Raw, Field(description="Its default while the condition holds.")]
 
 
+class SaysEdge(Edge):
+    """A start-up line."""
+
+    when: Condition
+    line: Annotated[Text, Field(min_length=1, description="What is said then; {value} stands for the knob's value.")]
+
+
 class MeasurementEdge(Edge):
     """One measured effect."""
 
@@ -79,6 +86,10 @@ class KnobEdge(Edge):
     """One knob: everything that a user can set."""
 
     name: Annotated[Text, Field(description="`section.attribute`; variable, flag and fields are derived from it.")]
+    variable: Annotated[
+        Text,
+        Field(pattern=r"^(STRATA_[A-Z0-9_]+)?$", description="Environment variable, if not the derived one."),
+    ] = ""
     type: Annotated[KnobType, _LAX, Field(description="Type of the value.")]
     default: Annotated[Raw, Field(description="Value when nothing sets it; left out or null: unset.")] = None
     range: Annotated[RangeEdge | None, Field(description="Bounds of a number.")] = None
@@ -98,6 +109,7 @@ class KnobEdge(Edge):
         list[RelationEdge], Field(default_factory=list, description="While one holds, the knob is at its default.")
     ]
     implies: Annotated[list[ImplicationEdge], Field(default_factory=list, description="Weak defaults of other knobs.")]
+    says: Annotated[list[SaysEdge], Field(default_factory=list, description="Start-up lines.")]
     help: Annotated[Text, Field(description="One sentence that ends in a full stop.")]
     details: Annotated[Text, Field(description="What the reference page says beyond the sentence.")] = ""
     since: Annotated[Text, AfterValidator(_version), Field(description="First version with this knob.")] = ""
@@ -199,6 +211,7 @@ class _Converter:
         ignored_unless = self.relation(edge.ignored_unless, "", "ignored_unless") if edge.ignored_unless else None
         return Knob(
             name=edge.name,
+            variable=edge.variable,
             type=edge.type,
             default=values.default(edge.default, limits, choices),
             range=limits,
@@ -212,6 +225,7 @@ class _Converter:
             ignored_unless=ignored_unless,
             off_with=self.relations(edge.off_with, "off_with"),
             implies=tuple(self.implications()),
+            says=tuple(self.relation(one.when, one.line, "says", i, "when") for i, one in enumerate(edge.says)),
             help=edge.help.strip(),
             details=edge.details.strip(),
             since=edge.since,

@@ -47,13 +47,13 @@ def _word(constant: Constant) -> str:
 
 
 class _Checker:
-    def __init__(self, owner: Knob, relation: Relation, knobs: Knobs, sink: Sink) -> None:
+    def __init__(self, owner: str, relation: Relation, knobs: Knobs, sink: Sink) -> None:
         self.owner, self.relation, self.knobs, self.sink = owner, relation, knobs, sink
 
     def error(self, code: str, message: str, span: Span | None, hint: str = "", about: Knob | None = None) -> None:
         notes = (Note(f"'{about.name}' is of type {about.type}", about.span),) if about else ()
         where = span if span is not None else self.relation.span
-        self.sink.error(code, f"{message} in a relation of knob '{self.owner.name}'", where, hint, notes)
+        self.sink.error(code, f"{message} in a relation of {self.owner}", where, hint, notes)
 
     def knob(self, name: Name) -> Knob | None:
         knob = self.knobs.get(name.knob)
@@ -122,6 +122,6 @@ class _Checker:
             self.error("K033", message, constant.span, did_you_mean(str(value), knob.choices))
 
 
-def check_relation(owner: Knob, relation: Relation, knobs: Knobs, sink: Sink) -> None:
-    """Report what does not type-check in one relation of the knob `owner`."""
+def check_relation(owner: str, relation: Relation, knobs: Knobs, sink: Sink) -> None:
+    """Report what does not type-check in one relation of `owner` ("knob 'verify.ecap'")."""
     _Checker(owner, relation, knobs, sink).condition(relation.condition)

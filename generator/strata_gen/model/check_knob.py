@@ -23,7 +23,7 @@ _DERIVED: Mapping[str, Callable[[Knob], str]] = {
 
 def relations_of(knob: Knob) -> Iterator[Relation]:
     """Yield every relation of a knob, the conditions of its implications included."""
-    yield from (*knob.requires, *knob.conflicts, *knob.off_with)
+    yield from (*knob.requires, *knob.conflicts, *knob.off_with, *knob.says)
     if knob.ignored_unless is not None:
         yield knob.ignored_unless
     yield from (implication.when for implication in knob.implies)
@@ -135,6 +135,6 @@ def check_knobs(specs: SpecSet, sink: Sink) -> None:
     _check_names(specs.knobs, sink)
     for knob in specs.knobs:
         for relation in relations_of(knob):
-            check_relation(knob, relation, by_name, sink)
+            check_relation(f"knob '{knob.name}'", relation, by_name, sink)
         _check_build_time(knob, by_name, sink)
     _check_cycles(specs.knobs, sink)

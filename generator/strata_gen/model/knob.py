@@ -110,9 +110,12 @@ class Knob:
     `requires`: must hold while the knob is not at its default, else an error. `conflicts`: must not hold while it is
     not at its default. `ignored_unless`: while it does not hold, a set value is ignored with one line.
     `off_with`: while one holds, the value is replaced by the default with one line that carries the note.
+    `variable` is empty unless the entry names another one than follows from the knob's name.
+    `says`: while one holds, its note is a line at start-up, with the value in place of `{value}`.
     """
 
     name: str
+    variable: str
     type: KnobType
     default: KnobValue
     range: Range
@@ -126,6 +129,7 @@ class Knob:
     ignored_unless: Relation | None
     off_with: tuple[Relation, ...]
     implies: tuple[Implication, ...]
+    says: tuple[Relation, ...]
     help: str
     details: str
     since: str
@@ -135,7 +139,7 @@ class Knob:
     @property
     def env(self) -> str:
         """Environment variable, e.g. `STRATA_VERIFY_ECAP`."""
-        return "STRATA_" + self.name.replace(".", "_").upper()
+        return self.variable or "STRATA_" + self.name.replace(".", "_").upper()
 
     @property
     def flag(self) -> str:

@@ -8,6 +8,7 @@ from strata_gen.model.family import Family
 from strata_gen.model.format import Format
 from strata_gen.model.kernel import Kernel
 from strata_gen.model.knob import Knob
+from strata_gen.model.protocol import Protocol
 from strata_gen.model.target import Target
 
 
@@ -20,3 +21,4 @@ class SpecSet:
     formats: tuple[Format, ...]
     kernels: tuple[Kernel, ...]
     families: tuple[Family, ...]
+    protocols: tuple[Protocol, ...]

@@ -130,6 +130,11 @@ def _condition(relation: Relation, may_be_unset: frozenset[str]) -> str:
     return _call("Condition", [*arguments, *([repr(str(relation.note))] if relation.note else [])])
 
 
+def condition_argument(relation: Relation, knobs: Iterable[Knob]) -> str:
+    """Return the Python expression that makes the `Condition` of a relation over `knobs`."""
+    return _condition(relation, frozenset(knob.name for knob in knobs if knob.default is None))
+
+
 def _implication(implication: Implication, may_be_unset: frozenset[str]) -> str:
     when = _condition(implication.when, may_be_unset)
     return _call("Implication", (when, quoted(implication.knob), repr(implication.value)))
@@ -150,6 +155,7 @@ def knob_arguments(knob: Knob, plan: Plan) -> tuple[str, ...]:
         "conflicts": conditions(knob.conflicts) if knob.conflicts else "",
         "ignored_unless": _condition(knob.ignored_unless, may_be_unset) if knob.ignored_unless else "",
         "off_with": conditions(knob.off_with) if knob.off_with else "",
+        "says": conditions(knob.says) if knob.says else "",
         "implies": _tuple([_implication(i, may_be_unset) for i in knob.implies]) if knob.implies else "",
     }
     words = {name: str(getattr(knob, name)) for name in ("name", "env", "flag", "field", "type")}

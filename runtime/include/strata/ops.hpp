@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 
 #include "strata/kernels/level.hpp"
 #include "strata/pool.hpp"
@@ -33,10 +34,19 @@ void arrange(Runner& runner, const formats::Info& format, std::size_t rows, std:
 // was arranged for other kernels than the runner's.
 void linear(Runner& runner, const Matrix& matrix, std::size_t tokens, const float* x, float* out);
 
+// Computes the rows of some experts before those of others: of the experts that have an entry of at least the weight
+// `heavy_from`. `heavy_done` is called once when all of their rows are there, on the calling thread.
+struct ExpertSplit {
+  const float* weights;  // [tokens, top_k]
+  float heavy_from;
+  std::function<void()> heavy_done;
+};
+
 // out[tokens * top_k, hidden]: row (t, k) = down(silu(gate(x_t)) * up(x_t)) of expert ids[t, k], unweighted. An id of
-// -1 makes a row of zeros. Throws std::invalid_argument for other ids outside [0, number of experts).
+// -1 makes a row of zeros. Throws std::invalid_argument for other ids outside [0, number of experts), and for a split
+// of more tokens than a window has. A split changes no bit of any row.
 void run_experts(Runner& runner, const Experts& layer, std::size_t tokens, std::size_t top_k, const float* x,
-                 const std::int32_t* ids, float* out);
+                 const std::int32_t* ids, float* out, const ExpertSplit* split = nullptr);
 
 // XOR of the 64-bit words at `data` (trailing bytes left out): reads memory once, as fast as the pool can. What a read
 // bandwidth is measured with.

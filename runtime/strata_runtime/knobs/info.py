@@ -117,6 +117,7 @@ class KnobInfo:
     ignored_unless: Condition | None = None
     off_with: tuple[Condition, ...] = ()
     implies: tuple[Implication, ...] = ()
+    says: tuple[Condition, ...] = ()
     help: str = ""
     details: str = ""
     since: str = ""

@@ -81,6 +81,7 @@ int main(int, char** arguments) {
                                        .doorbell = mapped.doorbell(),
                                        .sequence = &mapped.sequence,
                                        .offset = round,
+                                       .layer = 0,
                                        .tokens = kTokens,
                                        .top_k = kTopK,
                                        .hidden = kHidden});

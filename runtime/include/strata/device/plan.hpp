@@ -4,34 +4,17 @@
 #include <cstdint>
 
 #include "strata/device/limits.hpp"
+#include "strata/gen/protocol/plan.hpp"
 
 namespace strata::device {
 
-enum class Owner : std::uint8_t {
-  kNobody,  // no expert (-1), or a weight of exactly 0: its row is never read
-  kDevice,
-  kCpu,
-};
+// Every entry has one owner, so that device_entries + cpu_entries + dropped = tokens * top_k. Nobody's are entries
+// without expert (-1) and those of a weight of exactly 0: their rows are never read.
+using protocol::Plan;
+using Owner = protocol::PlanOwner;
+using Group = protocol::PlanGroup;
 
-// Entries of one resident expert: Plan::entries[first] up to first + count, ascending.
-struct Group {
-  std::int32_t slot;
-  std::int32_t first;
-  std::int32_t count;
-  std::int32_t expert;
-};
-
-// Every entry has one owner, so that device_entries + cpu_entries + dropped = tokens * top_k.
-struct Plan {
-  std::int32_t groups;
-  std::int32_t device_entries;
-  std::int32_t cpu_entries;
-  std::int32_t dropped;
-  Group group[kMaxEntries];           // by first appearance
-  std::int32_t entries[kMaxEntries];  // the device's, by group
-  std::int32_t cpu[kMaxEntries];      // the CPU's, ascending
-  Owner owner[kMaxEntries];
-};
+static_assert(sizeof(Plan::entries) == kMaxEntries * sizeof(std::int32_t));
 
 // Why a plan is empty. The error word holds the problem in its lowest byte and the entry above it; of several entries
 // the lowest.

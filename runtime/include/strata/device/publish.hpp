@@ -22,6 +22,7 @@ struct Publish {
     Doorbell* doorbell;
     std::uint32_t* sequence;
     std::uint32_t offset;
+    int layer;
     int tokens;
     int top_k;
     int hidden;
@@ -46,13 +47,17 @@ struct Publish {
     copy(simt, doorbell.ids, args.ids, entries);
     if (args.weights != nullptr) copy(simt, doorbell.weights, args.weights, entries);
     if (simt.thread() == 0) {
+      simt.store_mapped(&doorbell.layer, args.layer);
       simt.store_mapped(&doorbell.tokens, args.tokens);
       simt.store_mapped(&doorbell.top_k, args.top_k);
       simt.store_mapped(&doorbell.has_weights, args.weights == nullptr ? 0 : 1);
     }
     simt.fence_system();
     simt.barrier();
-    if (simt.thread() == 0) simt.release(args.sequence, ring_value(args.base, args.offset));
+    if (simt.thread() != 0) return;
+    const std::uint32_t ring = ring_value(args.base, args.offset);
+    simt.release(&doorbell.published, ring);
+    simt.release(args.sequence, ring);
   }
 
  private:

@@ -1,0 +1,150 @@
+#include "strata/hybrid/board.hpp"
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <climits>
+#include <ctime>
+#include <stdexcept>
+#include <thread>
+#include <utility>
+
+namespace strata {
+namespace {
+
+using protocol::kReleased;
+using protocol::kSignals;
+using protocol::Signal;
+using protocol::WordInfo;
+using protocol::WordKind;
+
+constexpr int kBriefSpins = 500;                       // a few microseconds
+constexpr std::chrono::milliseconds kLongestSleep{5};  // a writer that cannot wake anybody is seen after that
+
+std::size_t index_of(Signal signal) noexcept { return static_cast<std::size_t>(signal); }
+
+std::uint64_t bit(Signal signal) noexcept { return std::uint64_t{1} << index_of(signal); }
+
+static_assert(protocol::kSignalCount <= 64);
+
+void sleep_on(protocol::Word& word, std::uint32_t seen) noexcept {
+  const timespec limit{0, static_cast<long>(std::chrono::nanoseconds(kLongestSleep).count())};
+  syscall(SYS_futex, &word.value, FUTEX_WAIT_PRIVATE, seen, &limit, nullptr, 0);
+}
+
+void wake_all(protocol::Word& word) noexcept {
+  syscall(SYS_futex, &word.value, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
+}
+
+}  // namespace
+
+Board::Board(protocol::Signals& signals, std::vector<Signal> present, std::vector<SignalFault> faults)
+    : signals_(signals), faults_(std::move(faults)) {
+  for (const Signal signal : present) present_ |= bit(signal);
+}
+
+bool Board::has(Signal signal) const noexcept { return (present_ & bit(signal)) != 0; }
+
+protocol::Word& Board::word(Signal signal) const noexcept {
+  std::byte* at = reinterpret_cast<std::byte*>(&signals_) + kSignals[index_of(signal)].offset;
+  return *reinterpret_cast<protocol::Word*>(at);
+}
+
+std::uint32_t Board::value(Signal signal) const noexcept {
+  return std::atomic_ref(word(signal).value).load(std::memory_order_acquire);
+}
+
+const SignalFault* Board::fault_of(Signal signal, std::uint32_t ring) const noexcept {
+  for (const SignalFault& fault : faults_) {
+    if (fault.signal == signal && fault.ring == ring) return &fault;
+  }
+  return nullptr;
+}
+
+void Board::silence(Signal signal) noexcept { silenced_.fetch_or(bit(signal), std::memory_order_relaxed); }
+
+bool Board::is_silenced(Signal signal) const noexcept {
+  return (silenced_.load(std::memory_order_relaxed) & bit(signal)) != 0;
+}
+
+void Board::pause_for(std::chrono::nanoseconds time) const noexcept {
+  using Clock = std::chrono::steady_clock;
+  for (const auto until = Clock::now() + time; Clock::now() < until && !released();) {
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+}
+
+void Board::store(Signal signal, std::uint32_t ring) noexcept {
+  if (!has(signal) || is_silenced(signal)) return;
+  // A release that comes in between must stand.
+  std::atomic_ref value(word(signal).value);
+  for (std::uint32_t seen = value.load(std::memory_order_relaxed);
+       seen != kReleased && !value.compare_exchange_weak(seen, ring, std::memory_order_acq_rel);) {
+  }
+  // Only the host sleeps on words.
+  if (kSignals[index_of(signal)].writer == protocol::Side::kDevice) wake_all(word(signal));
+}
+
+void Board::raise_error(Signal signal, std::uint32_t ring, std::uint32_t value) {
+  const SignalFault* fault = fault_of(signal, ring);
+  if (fault != nullptr && fault->kind == SignalFault::Kind::kNever) return;
+  if (fault != nullptr && fault->kind == SignalFault::Kind::kLate) pause_for(fault->delay);
+  store(signal, value);
+}
+
+bool Board::wait(Signal signal, std::uint32_t ring) const {
+  if (!has(signal)) throw std::logic_error(std::string("nobody raises ") + kSignals[index_of(signal)].name);
+  for (int spins = 0;; ++spins) {
+    const std::uint32_t seen = value(signal);
+    if (seen == kReleased || released()) return false;
+    if (seen >= ring) return true;
+    if (spins < kBriefSpins) {
+      __builtin_ia32_pause();
+    } else {
+      sleep_on(word(signal), seen);
+    }
+  }
+}
+
+void Board::release() noexcept {
+  released_.store(true, std::memory_order_release);
+  for (std::size_t index = 0; index < kSignals.size(); ++index) {
+    const auto signal = static_cast<Signal>(index);
+    if (kSignals[index].kind != WordKind::kRing) continue;
+    std::atomic_ref(word(signal).value).store(kReleased, std::memory_order_release);
+    wake_all(word(signal));
+  }
+}
+
+std::string Board::describe() const {
+  std::string text;
+  for (std::size_t index = 0; index < kSignals.size(); ++index) {
+    const auto signal = static_cast<Signal>(index);
+    if (!has(signal)) continue;
+    const WordInfo& info = kSignals[index];
+    const std::uint32_t now = value(signal);
+    text += std::string("  ") + info.name + " = " + (now == kReleased ? "released" : std::to_string(now)) + " (" +
+            (info.writer == protocol::Side::kDevice ? "device" : "host") + "; " + info.raised + ")\n";
+  }
+  return text;
+}
+
+Signal signal_named(std::string_view name) {
+  std::string known;
+  for (std::size_t index = 0; index < kSignals.size(); ++index) {
+    if (kSignals[index].name == name) return static_cast<Signal>(index);
+    known += (known.empty() ? "" : ", ") + std::string(kSignals[index].name);
+  }
+  throw std::invalid_argument("unknown signal '" + std::string(name) + "': there are " + known);
+}
+
+SignalFault::Kind fault_named(std::string_view name) {
+  if (name == "late") return SignalFault::Kind::kLate;
+  if (name == "never") return SignalFault::Kind::kNever;
+  if (name == "early") return SignalFault::Kind::kEarly;
+  if (name == "twice") return SignalFault::Kind::kTwice;
+  throw std::invalid_argument("unknown fault '" + std::string(name) + "': there are late, never, early, twice");
+}
+
+}  // namespace strata

@@ -1,0 +1,330 @@
+#include "strata/hybrid/host_half.hpp"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <cstdio>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "strata/device/flag_wait.hpp"
+#include "strata/device/publish.hpp"
+#include "strata/device/resident_plan.hpp"
+#include "strata/hybrid/shared_blocks.hpp"
+#include "strata/simt/inline.hpp"
+
+namespace strata {
+namespace {
+
+using device::Owner;
+using device::Plan;
+using device::PlanProblem;
+using protocol::Doorbell;
+using protocol::Signal;
+using Clock = std::chrono::steady_clock;
+
+enum class Stage { kIdle, kPlan, kHeavy, kLight, kEnded };
+
+const char* in_words(Stage stage) {
+  switch (stage) {
+    case Stage::kIdle:
+      return "waiting for the next layer";
+    case Stage::kPlan:
+      return "planning";
+    case Stage::kHeavy:
+      return "computing the first rows";
+    case Stage::kLight:
+      return "computing the late rows";
+    case Stage::kEnded:
+      break;
+  }
+  return "ended";
+}
+
+std::string in_seconds(std::chrono::nanoseconds time) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3g s", std::chrono::duration<double>(time).count());
+  return text;
+}
+
+const char* name_of(Signal signal) { return protocol::kSignals[static_cast<std::size_t>(signal)].name; }
+
+std::string plan_problem(std::uint32_t error, const std::int32_t* ids, int top_k) {
+  const int entry = static_cast<int>(error >> 8);
+  const std::string where = "expert " + std::to_string(ids[entry]) + " (token " + std::to_string(entry / top_k) +
+                            ", pick " + std::to_string(entry % top_k) + ")";
+  switch (static_cast<PlanProblem>(error & 0xFF)) {
+    case PlanProblem::kNotResident:
+      return where + " has no slot, and all experts must have one";
+    case PlanProblem::kBadSlot:
+      return where + " has a slot that is none";
+    default:
+      return where + " does not exist";
+  }
+}
+
+}  // namespace
+
+struct HostHalf::State {
+  State(std::unique_ptr<Runner> runner, std::vector<HybridLayer> all, HostHalfOptions wanted)
+      : options(std::move(wanted)),
+        pool(std::move(runner)),
+        layers(std::move(all)),
+        blocks(options.hidden),
+        board(blocks.signals(), options.present, options.faults) {}
+
+  const HostHalfOptions options;
+  const std::unique_ptr<Runner> pool;
+  const std::vector<HybridLayer> layers;
+  const SharedBlocks blocks;
+  Board board;
+  std::atomic<Stage> stage{Stage::kIdle};
+  std::atomic<std::uint32_t> answered{0};
+  std::atomic<std::int64_t> since{Clock::now().time_since_epoch().count()};
+  mutable std::mutex mutex;  // guards what follows
+  std::condition_variable changed;
+  bool ended = false;
+  std::string failure;
+
+  // Where the ring value of the data behind a signal stands; null for a signal without data.
+  std::uint32_t* stamp_of(Signal signal) const {
+    const auto stamp = protocol::kSignals[static_cast<std::size_t>(signal)].stamp;
+    return stamp == nullptr ? nullptr : stamp(blocks.all());
+  }
+
+  // Raises a signal of the host once the data behind it are there.
+  void raise(Signal signal, std::uint32_t ring) {
+    board.raise(signal, ring, [&](std::uint32_t*) {
+      if (std::uint32_t* stamp = stamp_of(signal)) std::atomic_ref(*stamp).store(ring, std::memory_order_release);
+    });
+  }
+
+  // Throws std::runtime_error when a signal that was raised to `ring` and its data do not agree.
+  void require_stamped(Signal signal, std::uint32_t ring) const {
+    if (const std::uint32_t value = board.value(signal); value != ring) {
+      throw std::runtime_error(std::string(name_of(signal)) + " was raised to " + std::to_string(value) +
+                               " while ring value " + std::to_string(ring) + " was still to be answered");
+    }
+    std::uint32_t* stamp = stamp_of(signal);
+    if (stamp == nullptr) return;
+    const std::uint32_t found = std::atomic_ref(*stamp).load(std::memory_order_acquire);
+    if (found != ring) {
+      throw std::runtime_error(std::string(name_of(signal)) + " was raised to " + std::to_string(ring) +
+                               " before its data were there: they are of ring value " + std::to_string(found));
+    }
+  }
+
+  void enter(Stage next) {
+    since.store(Clock::now().time_since_epoch().count(), std::memory_order_relaxed);
+    stage.store(next, std::memory_order_relaxed);
+  }
+
+  void fail(const std::string& why) {
+    {
+      const std::lock_guard lock(mutex);
+      if (failure.empty()) failure = why;
+    }
+    board.release();
+  }
+
+  std::string failed() const {
+    const std::lock_guard lock(mutex);
+    return failure;
+  }
+
+  void require_sane(std::uint32_t ring) const {
+    require_stamped(Signal::kSeq, ring);
+    const Doorbell& bell = blocks.doorbell();
+    const bool fits = bell.layer >= 0 && static_cast<std::size_t>(bell.layer) < layers.size() && bell.tokens >= 0 &&
+                      bell.tokens <= device::kMaxTokens && bell.top_k >= 1 && bell.top_k <= device::kMaxTopK;
+    if (fits) return;
+    throw std::runtime_error("the doorbell block of ring value " + std::to_string(ring) + " is damaged: layer " +
+                             std::to_string(bell.layer) + ", " + std::to_string(bell.tokens) + " tokens, top " +
+                             std::to_string(bell.top_k));
+  }
+
+  // Returns the error word of the plan.
+  std::uint32_t make_plan(const Routed& routed, bool all_resident) const {
+    const HybridLayer& layer = layers.at(static_cast<std::size_t>(routed.layer));
+    std::uint32_t error = 0;
+    simt::run_inline<device::ResidentPlan>({.ids = routed.ids,
+                                            .weights = routed.weights,
+                                            .slot_of_expert = layer.slot_of_expert,
+                                            .plan = &blocks.plan(),
+                                            .error = &error,
+                                            .tokens = routed.tokens,
+                                            .top_k = routed.top_k,
+                                            .experts = static_cast<int>(layer.experts->all.size()),
+                                            .slots = options.slots,
+                                            .all_resident = all_resident});
+    return error;
+  }
+
+  void plan_for(const Doorbell& bell) const {
+    const Routed routed{bell.layer, bell.tokens, bell.top_k,
+                        nullptr,    bell.ids,    bell.has_weights != 0 ? bell.weights : nullptr};
+    const std::uint32_t error = make_plan(routed, false);
+    if (error != 0) throw std::runtime_error(plan_problem(error, bell.ids, bell.top_k));
+  }
+
+  void compute(const Doorbell& bell, const std::function<void()>& heavy_done) {
+    const Plan& plan = blocks.plan();
+    std::array<std::int32_t, device::kMaxEntries> ids;
+    ids.fill(-1);
+    for (int i = 0; i < plan.cpu_entries; ++i) {
+      const auto entry = static_cast<std::size_t>(plan.cpu[i]);
+      ids[entry] = bell.ids[entry];
+    }
+    const ExpertSplit split{bell.weights, options.heavy_from.value_or(0.0f), heavy_done};
+    const bool splits = options.heavy_from.has_value() && bell.has_weights != 0;
+    run_experts(*pool, *layers[static_cast<std::size_t>(bell.layer)].experts, static_cast<std::size_t>(bell.tokens),
+                static_cast<std::size_t>(bell.top_k), blocks.activations(), ids.data(), blocks.rows(),
+                splits ? &split : nullptr);
+  }
+
+  void answer(std::uint32_t ring) {
+    enter(Stage::kPlan);
+    require_sane(ring);
+    const Doorbell& bell = blocks.doorbell();
+    if (board.has(Signal::kPlanReady)) plan_for(bell);
+    raise(Signal::kPlanReady, ring);
+    raise(Signal::kPcieReady, ring);
+    enter(Stage::kHeavy);
+    while (options.wedge && !board.released()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    bool heavy_done = false;
+    compute(bell, [&] {
+      heavy_done = true;
+      raise(Signal::kPartialReady, ring);
+      enter(Stage::kLight);
+    });
+    if (!heavy_done) raise(Signal::kPartialReady, ring);
+    raise(Signal::kRowsReady, ring);
+    answered.store(ring, std::memory_order_relaxed);
+    enter(Stage::kIdle);
+  }
+
+  void serve() noexcept {
+    for (std::uint32_t ring = 1; board.wait(Signal::kSeq, ring); ++ring) {
+      try {
+        answer(ring);
+      } catch (const std::exception& problem) {
+        fail(problem.what());
+      }
+    }
+    enter(Stage::kEnded);
+    const std::lock_guard lock(mutex);
+    ended = true;
+    changed.notify_all();
+  }
+
+  std::string report() const {
+    const auto start = Clock::time_point(Clock::duration(since.load(std::memory_order_relaxed)));
+    std::string text = board.describe();
+    text += "  host half: " + std::string(in_words(stage.load(std::memory_order_relaxed))) + " for " +
+            in_seconds(Clock::now() - start) + "; answered " +
+            std::to_string(answered.load(std::memory_order_relaxed)) + "; pool of " +
+            std::to_string(pool->pool.threads()) + (pool->pool.threads() == 1 ? " worker" : " workers") + "\n";
+    if (const std::string why = failed(); !why.empty()) text += "  host half failed: " + why + "\n";
+    return text;
+  }
+};
+
+HostHalf::HostHalf(std::unique_ptr<Runner> pool, std::vector<HybridLayer> layers, HostHalfOptions options) {
+  for (const HybridLayer& layer : layers) {
+    if (layer.experts->hidden == options.hidden) continue;
+    throw std::invalid_argument("a layer's experts have rows of " + std::to_string(layer.experts->hidden) +
+                                " values, not " + std::to_string(options.hidden));
+  }
+  state_ = std::make_shared<State>(std::move(pool), std::move(layers), std::move(options));
+  // The thread keeps what it uses alive, for the case that it is left behind.
+  std::thread([state = state_] { state->serve(); }).detach();
+}
+
+HostHalf::~HostHalf() { stop(std::chrono::seconds(2)); }
+
+const Plan& HostHalf::plan() const noexcept { return state_->blocks.plan(); }
+const float* HostHalf::rows() const noexcept { return state_->blocks.rows(); }
+
+void HostHalf::stalled(const std::string& why) {
+  // Before the words are released, for it says how they stand.
+  const std::string text = why + "\n" + report();
+  state_->board.release();
+  throw StallError(text);
+}
+
+void HostHalf::make_plan(const Routed& routed, bool all_resident) {
+  const std::uint32_t error = state_->make_plan(routed, all_resident);
+  if (error != 0) state_->board.raise_error(Signal::kPlanError, ring_, error);
+  if (const std::uint32_t raised = state_->board.value(Signal::kPlanError); raised != 0) {
+    stalled("the plan of layer " + std::to_string(routed.layer) +
+            " was given up: " + plan_problem(raised, routed.ids, routed.top_k));
+  }
+  // An error word that did not come must not pass for a plan: every entry has an owner, or is nobody's.
+  const int entries = routed.tokens * routed.top_k;
+  int nobodys = 0;
+  for (int i = 0; i < entries; ++i) {
+    nobodys += routed.ids[i] == -1 || (routed.weights != nullptr && routed.weights[i] == 0.0f) ? 1 : 0;
+  }
+  if (plan().dropped == nobodys) return;
+  stalled("the plan of layer " + std::to_string(routed.layer) + " leaves out " +
+          std::to_string(plan().dropped - nobodys) + " of " + std::to_string(entries) + " entries");
+}
+
+std::uint32_t HostHalf::publish(const Routed& routed) {
+  if (state_->board.released()) throw StallError("this window was released and runs no more\n" + report());
+  const std::uint32_t ring = ring_ + 1;
+  const device::Publish::Args args{.x = routed.x,
+                                   .ids = routed.ids,
+                                   .weights = routed.weights,
+                                   .base = nullptr,
+                                   .doorbell = &state_->blocks.doorbell(),
+                                   .sequence = nullptr,
+                                   .offset = ring,
+                                   .layer = routed.layer,
+                                   .tokens = routed.tokens,
+                                   .top_k = routed.top_k,
+                                   .hidden = static_cast<int>(state_->options.hidden)};
+  state_->board.raise(Signal::kSeq, ring, [&](std::uint32_t* word) {
+    device::Publish::Args raising = args;
+    raising.sequence = word;
+    simt::run_inline<device::Publish>(raising);
+  });
+  ring_ = ring;
+  return ring;
+}
+
+void HostHalf::wait(Signal signal, std::uint32_t ring) {
+  Board& board = state_->board;
+  if (!board.has(signal)) throw std::logic_error(std::string("nobody raises ") + name_of(signal));
+  std::uint32_t error = 0;
+  simt::run_inline<device::FlagWait>({.word = board.address(signal),
+                                      .base = nullptr,
+                                      .error = &error,
+                                      .offset = ring,
+                                      .error_value = static_cast<std::uint32_t>(signal) + 1,
+                                      .looks = 0,
+                                      .nanoseconds = static_cast<std::uint64_t>(state_->options.timeout.count())});
+  if (error != 0) {
+    board.raise_error(Signal::kWaitError, ring, error);
+    stalled("waited " + in_seconds(state_->options.timeout) + " for " + name_of(signal) + " to reach " +
+            std::to_string(ring));
+  }
+  if (board.released()) stalled(std::string("the window was released while it waited for ") + name_of(signal));
+  try {
+    state_->require_stamped(signal, ring);
+  } catch (const std::runtime_error& problem) {
+    stalled(problem.what());
+  }
+}
+
+bool HostHalf::stop(std::chrono::nanoseconds patience) noexcept {
+  state_->board.release();
+  std::unique_lock lock(state_->mutex);
+  return state_->changed.wait_for(lock, patience, [&] { return state_->ended; });
+}
+
+std::string HostHalf::report() const { return state_->report(); }
+
+}  // namespace strata

@@ -1,0 +1,27 @@
+"""What the run time knows of a signal: the type that a kernels package fills in its generated `signals.py`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from strata_runtime.knobs.info import Condition, Values
+
+
+@dataclass(frozen=True, slots=True)
+class SignalInfo:
+    """One word of the memory through which the two halves of a window meet.
+
+    `writer` raises it, the other half reads it. `raised` says what has happened then, `missing` what follows if it
+    never does. `when` None: it always exists.
+    """
+
+    name: str
+    writer: Literal["device", "host"]
+    raised: str
+    missing: str
+    when: Condition | None = None
+
+    def exists(self, values: Values) -> bool:
+        """Whether the word exists under these values of all knobs."""
+        return self.when is None or self.when.holds(values)
