@@ -30,10 +30,12 @@ from numpy.typing import NDArray
 from strata_runtime.drafts.choice import make_drafter, make_width
 from strata_runtime.errors import UserError
 from strata_runtime.generation import Generation
+from strata_runtime.hybrid.placement import ExpertProfile
 from strata_runtime.knobs import Resolution
 from strata_runtime.loading import LOG, Report, context_length, model_path, settle
 from strata_runtime.model import Model, ModelInfo
 from strata_runtime.params import DEFAULT_MAX_TOKENS, SamplingParams
+from strata_runtime.phases import WindowPhases
 from strata_runtime.progress import Progress
 from strata_runtime.provider import Provider, find_provider
 from strata_runtime.reading import Reader
@@ -128,6 +130,11 @@ class Engine:
         """Memory that one token of the context takes."""
         further = 0 if self._mtp is None else self._mtp.cache_bytes_per_token
         return self._reader.cache_bytes // self.context + further
+
+    @property
+    def phases(self) -> WindowPhases | None:
+        """Where the time of windows went since the engine was loaded; None unless `verify.profile` is on."""
+        return self._reader.phases
 
     def close(self) -> None:
         """Stop the workers and free the model; what is generated after that raises `UserError`. Idempotent."""
@@ -225,6 +232,20 @@ class Engine:
         checked = self._checked(ids)
         self._check_fits(checked)
         return checked
+
+    def expert_profile(self, texts: Sequence[Sequence[int]], progress: Progress | None = None) -> ExpertProfile:
+        """Read texts, token ids each, and count how often each expert was chosen.
+
+        progress: called with (done, total) tokens. Raises `UserError` for ids outside the vocabulary, for a text longer
+        than the context, and for a model without routed experts.
+        """
+        checked = [self._checked(ids) for ids in texts]
+        for ids in checked:
+            self._check_fits(ids)
+        profile = self._reader.profile(object(), checked, progress)
+        if not profile.counts.size:
+            raise UserError(f"{self.path}: has no layers with routed experts")
+        return profile
 
     def _checked(self, ids: Sequence[Any]) -> list[int]:
         size = self.info.vocab_size

@@ -5,3 +5,11 @@ from __future__ import annotations
 
 class UserError(Exception):
     """Something the user can mend: the message says what, where, and how. Command lines print it and exit with 2."""
+
+
+class NotFiniteError(UserError):
+    """The network's output is not finite."""
+
+
+class StallError(UserError):
+    """One half of a window waited for the other in vain: the request is over, and the next one works again."""

@@ -7,6 +7,7 @@ from time import perf_counter
 
 from strata_runtime.drafts.drafter import Drafter
 from strata_runtime.drafts.width import Width
+from strata_runtime.phases import WindowPhases
 from strata_runtime.progress import Progress
 from strata_runtime.reading import Reader
 from strata_runtime.request import Chunk, FinishReason, GenerationResult, Request, Timing, Usage
@@ -45,12 +46,16 @@ class Generation(Iterator[Chunk]):
         self._texts: list[str] = []
         self._finish: FinishReason | None = None
         self._load_s, self._prompt_s, self._decode_s = load_s, 0.0, 0.0
+        self._reader = reader
+        self._phases_before = WindowPhases()
 
     def __next__(self) -> Chunk:
         """Make one step. Raises `UserError` when the model's output is not finite."""
         if self._finish is not None:
             raise StopIteration
         started = perf_counter()
+        if not self._token_ids:
+            self._phases_before = self._reader.phases or WindowPhases()
         try:
             chunk = self._step(self._windows.row(self._limit - len(self._token_ids), self._progress))
         except BaseException:
@@ -85,6 +90,7 @@ class Generation(Iterator[Chunk]):
     def result(self) -> GenerationResult:
         """What was generated so far."""
         tokens = len(self._token_ids)
+        phases = self._reader.phases
         rate = (tokens - 1) / self._decode_s if tokens > 1 and self._decode_s > 0 else 0.0
         return GenerationResult(
             "".join(self._texts),
@@ -94,6 +100,7 @@ class Generation(Iterator[Chunk]):
             Timing(self._load_s, self._prompt_s, self._decode_s, rate),
             self._windows.acceptance,
             self.seed,
+            None if phases is None else phases.since(self._phases_before),
         )
 
     def _step(self, logits: Row) -> Chunk:

@@ -6,27 +6,35 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
 import torch
 
 from strata_runtime.checkpoint.network import Network, read_network
 from strata_runtime.checkpoint.source import open_checkpoint
 from strata_runtime.checkpoint.weights import LayerWeights, Weights, load_weights
-from strata_runtime.errors import UserError
+from strata_runtime.errors import NotFiniteError, UserError
 from strata_runtime.formats import FormatInfo
+from strata_runtime.hybrid.choice import WindowExecutor, choose_executor
+from strata_runtime.hybrid.counting import Counting
+from strata_runtime.hybrid.placement import Counts
+from strata_runtime.hybrid.residency import Residency
 from strata_runtime.layers.attention import Reach
 from strata_runtime.layers.buffers import Workspace
+from strata_runtime.layers.executor import Direct, Executor
 from strata_runtime.layers.experts import STORED
 from strata_runtime.layers.kv_cache import KVCache, make_cache
 from strata_runtime.layers.layout import choose_layout
 from strata_runtime.layers.linear import Compute, Embedding, Linear, floats
 from strata_runtime.layers.mtp import Mtp
 from strata_runtime.layers.norm import RmsNorm
-from strata_runtime.layers.stack import Layer, load_layers
+from strata_runtime.layers.stack import Layer, MixturePlace, load_layers
 from strata_runtime.layers.threads import cores_for_the_pool
 from strata_runtime.native import NativeModule, Pool
+from strata_runtime.phases import WindowPhases
 from strata_runtime.progress import Progress
 from strata_runtime.provider import Provider, make_pool
 
@@ -43,7 +51,7 @@ class ModelInfo:
     `dense_bytes`, what else the layers hold beside routed experts. `further_layers` predict further tokens, and
     `window.draft` says whether the first of them is loaded; the sizes are those of the network proper, in the stored
     format. `arranged_bytes`: memory of the weights that were arranged for the kernels, 0 when none were. `eos_ids`:
-    what its config says. `notes`: one line for each reason for which tensors were left out, or weights not arranged.
+    what its config says. `notes`: lines about tensors that were left out, weights that were not arranged, and settings.
     """
 
     path: Path
@@ -82,6 +90,7 @@ class Model:
         layers: tuple[Layer, ...],
         head: Linear,
         further: Layer | None,
+        windows: WindowExecutor,
     ) -> None:
         self.info = info
         self._network = network
@@ -89,6 +98,10 @@ class Model:
         tensors = weights.tensors
         self._embedding = Embedding(compute, tensors["embedding"])
         self._layers = layers
+        self._prompts: Executor = Direct(compute)
+        self._windows: Executor = windows.executor or self._prompts
+        self._most, self._stopwatch = windows.most, windows.stopwatch
+        self._mixtures = sum(layer.experts is not None for layer in layers)
         self._norm = RmsNorm(floats(tensors["final_norm"]), network.norm_eps)
         self._head = head
         self._workspace = Workspace(network, max(layer.width for layer in (*layers, *((further,) if further else ()))))
@@ -117,8 +130,13 @@ class Model:
             compute = Compute(provider.native, pool, layout.placer)
             layers = load_layers(compute, weights.layers, network, wanted, progress or _quiet)
             head = Linear(compute, weights.head, scale=weights.tensors.get("head_scale"))
-            further = None if drafts is None else Layer(compute, drafts, network, wanted, network.layers)
-            formats = sorted(frozenset[str]().union(*(layer.expert_formats for layer in layers)))
+            place = MixturePlace(0, is_last=True)
+            further = None if drafts is None else Layer(compute, drafts, network, wanted, network.layers, place)
+            experts = [layer.experts for layer in layers if layer.experts is not None]
+            sources = [layer for layer in weights.layers if layer.experts]
+            slots = partial(Residency, compute, sources, wanted)
+            windows = choose_executor(provider, settings, compute, network, experts, slots)
+            formats = sorted(frozenset[str]().union(*(each.formats for each in experts)))
             info = ModelInfo(
                 path=checkpoint.path,
                 family=config.family.name,
@@ -133,14 +151,14 @@ class Model:
                 parameters=weights.parameters,
                 checkpoint_bytes=checkpoint.tensors.bytes,
                 expert_format=" and ".join(formats) or "none",
-                expert_bytes=sum(layer.expert_bytes for layer in layers),
+                expert_bytes=sum(each.bytes for each in experts),
                 dense_bytes=sum(len(each.data) for layer in weights.layers for each in layer.tensors.values()),
                 head_bytes=len(weights.head.data),
                 arranged_bytes=layout.arranged_bytes,
                 eos_ids=network.eos_ids,
-                notes=(*checkpoint.notes, *layout.notes),
+                notes=(*checkpoint.notes, *layout.notes, *windows.notes),
             )
-            return Model(info, network, compute, weights, layers, head, further)
+            return Model(info, network, compute, weights, layers, head, further, windows)
         except BaseException:
             pool.close()
             raise
@@ -157,16 +175,18 @@ class Model:
         *,
         logits: Literal["last", "all"] = "last",
         states: torch.Tensor | None = None,
+        window: bool = False,
     ) -> torch.Tensor:
         """Read `ids` (int64 [tokens]) behind what is in `cache`, and append them to it.
 
         Returns new float32 logits [1, vocab_size] of the last token, or [tokens, vocab_size]; none for no tokens.
         `states`: takes what the output layer works on, float32 [tokens, hidden_size]. Up to `WINDOW` tokens, each one's
-        bits are those of reading it alone. Activations take memory in proportion to `tokens`, so long prompts are read
-        in chunks.
+        bits are those of reading it alone. `window`: the pass is a verify window, for which `verify.*`, `expert.cache`
+        and `route.*` hold; other passes are exact. Activations take memory in proportion to `tokens`, so long prompts
+        are read in chunks.
 
-        Raises `UserError` when the cache is full, an id is outside the vocabulary, or the result is not finite; the
-        cache is as before then.
+        Raises `UserError` when the cache is full, an id is outside the vocabulary, the result is not finite
+        (`NotFiniteError`), or the halves of a window do not meet (`StallError`); the cache is as before then.
         """
         tokens = ids.shape[0]
         cache.require(tokens)
@@ -175,13 +195,21 @@ class Model:
         listed = ids.tolist()
         if min(listed) < 0 or max(listed) >= self._network.vocab_size:
             raise UserError(f"a token id is outside the vocabulary of {self._network.vocab_size}")
+        if window and self._most is not None and tokens > self._most:
+            raise UserError(
+                f"a window of {tokens} tokens is more than the {self._most} that this package's device kernels take: "
+                f"rebuild it with --set window.max_tokens={tokens}"
+            )
         buffers = self._workspace.buffers(tokens)
-        self._embedding(listed, buffers.hidden)
+        executor = self._windows if window else self._prompts
         with cores_for_the_pool():
-            reach = Reach.of(cache, tokens)
-            for index, layer in enumerate(self._layers):
-                layer(buffers, reach, index)
-            result = self._logits(buffers.hidden, logits, states)
+            with executor.passing(tokens):
+                self._embedding(listed, buffers.hidden)
+                reach = Reach.of(cache, tokens)
+                for index, layer in enumerate(self._layers):
+                    layer(buffers, reach, index, executor)
+                result = self._logits(buffers.hidden, logits, states)
+                executor.laps.lap("head")
             _check_finite(result, cache.length + tokens - result.shape[0])
         cache.length += tokens
         return result
@@ -201,6 +229,17 @@ class Model:
         return result
 
     @contextmanager
+    def counting(self) -> Iterator[Counts]:
+        """Count the experts that are chosen for a while, [layers with routed experts, experts]."""
+        own = self._prompts, self._windows
+        counts = np.zeros((self._mixtures, self._network.experts), np.int64)
+        self._prompts, self._windows = Counting(own[0], counts), Counting(own[1], counts)
+        try:
+            yield counts
+        finally:
+            self._prompts, self._windows = own
+
+    @contextmanager
     def computing(self, native: NativeModule, pool: Pool) -> Iterator[None]:
         """Work with another module and pool for a while; the weights stay where they are."""
         compute = self._compute
@@ -211,8 +250,14 @@ class Model:
         finally:
             compute.native, compute.pool = own
 
+    @property
+    def phases(self) -> WindowPhases | None:
+        """Where the time of windows went so far; None unless `verify.profile` is on."""
+        return None if self._stopwatch is None else self._stopwatch.phases
+
     def close(self) -> None:
         """Stop the workers. The model cannot be used after that. Idempotent."""
+        self._windows.close()
         self._compute.pool.close()
 
 
@@ -230,7 +275,7 @@ def _check_finite(logits: torch.Tensor, position: int) -> None:
     if math.isfinite(float(logits.sum())) or bool(torch.isfinite(logits).all()):
         return
     row = int((~torch.isfinite(logits)).any(-1).nonzero()[0])
-    raise UserError(
+    raise NotFiniteError(
         f"the network's output at position {position + row} is not finite: the checkpoint's weights are damaged, "
         "or they overflow in the chosen engine.expert_format"
     )

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Literal, cast
 import torch
 
 from strata_runtime.drafts.drafter import Drafter
-from strata_runtime.errors import UserError
+from strata_runtime.errors import NotFiniteError, StallError, UserError
+from strata_runtime.hybrid.placement import ExpertProfile
+from strata_runtime.phases import WindowPhases
 from strata_runtime.progress import Progress
 from strata_runtime.sampling import Row
 
@@ -39,6 +41,11 @@ class Reader:
         """Memory of the whole cache."""
         return self._cache.bytes
 
+    @property
+    def phases(self) -> WindowPhases | None:
+        """Where the time of windows went so far; None unless `verify.profile` is on."""
+        return self._model.phases
+
     def read(self, owner: object, ids: Sequence[int], drafter: Drafter, progress: Progress | None = None) -> Row:
         """Begin the owner's text with one or more `ids`; return the last one's logits, float32 [vocab].
 
@@ -61,12 +68,12 @@ class Reader:
         Returns logits of each, float32 [n, vocab], and states [n, hidden_size] when they are wanted. Without the drafts
         (n = 1) when the network's output for them is not finite: they may never become part of the text.
 
-        Raises `UserError` as `read` does, and when another owner began meanwhile.
+        Raises `UserError` as `read` does, when another owner began meanwhile, and when the window came to no end.
         """
         states = self._states(len(ids), wants_states)
         try:
-            return self._forward(owner, at, ids, "all", states), states
-        except UserError:
+            return self._forward(owner, at, ids, "all", states, window=True), states
+        except NotFiniteError:
             if len(ids) == 1:
                 raise
         return self.window(owner, at, ids[:1], wants_states)
@@ -74,11 +81,24 @@ class Reader:
     def rows(self, owner: object, ids: Sequence[int], width: int | None = None) -> Iterator[Row]:
         """Read a whole text; yield the logits of every token, float32 [n, vocab], pass by pass.
 
-        `width`: tokens of a pass, a prompt's unless given.
+        `width`: tokens of a window, which each pass is then; unless given, passes are a prompt's.
         """
-        width = width or self._chunk
-        for start in range(0, len(ids), width):
-            yield self._forward(owner, start, ids[start : start + width], "all", None)
+        step = width or self._chunk
+        for start in range(0, len(ids), step):
+            yield self._forward(owner, start, ids[start : start + step], "all", None, window=width is not None)
+
+    def profile(self, owner: object, texts: Sequence[Sequence[int]], progress: Progress | None = None) -> ExpertProfile:
+        """Read texts, and count the experts that were chosen."""
+        total, tokens = sum(map(len, texts)), 0
+        with self._model.counting() as counts:
+            for ids in texts:
+                for start in range(0, len(ids), self._chunk):
+                    chunk = ids[start : start + self._chunk]
+                    self._forward(owner, start, chunk, "last", None)
+                    tokens += len(chunk)
+                    if progress is not None:
+                        progress(tokens, total)
+        return ExpertProfile(tokens, counts)
 
     def require(self, owner: object) -> None:
         """Raise `UserError` unless the cache still is the owner's."""
@@ -101,6 +121,8 @@ class Reader:
         ids: Sequence[int],
         logits: Literal["last", "all"],
         states: torch.Tensor | None,
+        *,
+        window: bool = False,
     ) -> Row:
         if not self._is_open:
             raise UserError(_CLOSED)
@@ -111,8 +133,8 @@ class Reader:
         self.require(owner)
         self._cache.truncate(at)
         try:
-            rows = self._model.forward(torch.tensor(ids), self._cache, logits=logits, states=states)
-        except RuntimeError:
+            rows = self._model.forward(torch.tensor(ids), self._cache, logits=logits, states=states, window=window)
+        except (RuntimeError, StallError):
             if self._is_open:
                 raise
             raise UserError(_CLOSED) from None  # by another thread, in the middle of the pass

@@ -8,6 +8,7 @@ from typing import Literal
 
 from strata_runtime.errors import UserError
 from strata_runtime.params import DEFAULT_MAX_TOKENS, SamplingParams
+from strata_runtime.phases import WindowPhases
 from strata_runtime.text.chat import Message
 
 Prompt = str | Sequence[int] | Sequence[Message]
@@ -92,7 +93,7 @@ class Acceptance:
 class GenerationResult:
     """All of a generation. `token_ids`: every token drawn, with the end token or those of the stop string.
 
-    `finish_reason` is None while the generation goes on.
+    `finish_reason` is None while the generation goes on; `phases` unless `verify.profile` is on.
     """
 
     text: str
@@ -102,3 +103,4 @@ class GenerationResult:
     timing: Timing
     acceptance: Acceptance
     seed: int
+    phases: WindowPhases | None = None

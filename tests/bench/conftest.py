@@ -31,9 +31,9 @@ class TimedModel(FakeModel):
         super().__init__(VOCAB, lambda _: np.zeros(VOCAB, np.float32))
         self._clock, self._cost = clock, cost
 
-    def forward(self, ids, cache, *, logits="last"):
+    def forward(self, ids, cache, *, logits="last", window=False):
         self._clock.now += self._cost(len(ids))
-        return super().forward(ids, cache, logits=logits)
+        return super().forward(ids, cache, logits=logits, window=window)
 
 
 @pytest.fixture

@@ -23,6 +23,12 @@ class Provider(ReferenceProvider):
         *KNOBS,
         knob("engine.expert_format", "enum", "stored", choices=("stored", "f32")),
         knob("engine.weight_layout", "enum", "auto", choices=("auto", "stored")),
+        knob("verify.defer_cpu", "enum", "0", choices=("0",)),
+        knob("verify.device_plan", "bool", False),
+        knob("verify.ecap", "int", None),
+        knob("verify.profile", "bool", False),
+        knob("route.tail_skip", "int", 0),
+        knob("expert.cache", "int", 0),
     )
     settings_type: type = Settings
 

@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from strata_runtime import SamplingParams, UserError
+from strata_runtime.errors import NotFiniteError
 from strata_runtime.sampling import Sampler
 from support.fake_engine import FakeModel, hashed, load_engine, scripted
 from support.text_models import byte_level, write_folder
@@ -192,7 +193,7 @@ def test_a_network_that_fails_on_drafts_alone_fails_nowhere(compare):
             rows = super().forward(ids, cache, **more)
             if not np.isfinite(rows.numpy()).all():
                 cache.truncate(before)
-                raise UserError("the network's output is not finite")
+                raise NotFiniteError("the network's output is not finite")
             return rows
 
     plain, _ = compare(logits, 1, max_tokens=20, ignore_eos=True, make=Strict)

@@ -190,3 +190,11 @@ def test_build_times_changes_one_default(root: Path, tmp_path: Path, monkeypatch
     assert {name for name, value in defaults().items() if value != before[name]} == {"pool.spin"}
     with pytest.raises(SystemExit, match=r"no knob 'pool\.sping'"):
         build_times.change_default(specs, "pool.sping", "1us")
+
+
+@pytest.mark.native
+def test_approximations_of_windows_are_judged_beside_an_independent_evaluation(root: Path, kernels: Path) -> None:
+    found = run(root, "window_arms.py", "--positions", "60", STRATA_PROVIDER_PATH=str(kernels))
+    arms = {row["arm"]: row for row in found["arms"]}
+    assert arms["exact again"]["same_bits"] and arms["ecap 40"]["same_bits"]
+    assert arms["all late"]["kl"] == pytest.approx(arms["all late"]["independent_kl"], rel=0.03)

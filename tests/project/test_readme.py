@@ -35,7 +35,7 @@ def knob_flags() -> set[str]:
 
 
 def knob_variables() -> set[str]:
-    return {"STRATA_" + knob.name.replace(".", "_").upper() for knob in load_specs((specs_root(),)).knobs}
+    return {knob.env for knob in load_specs((specs_root(),)).knobs}
 
 
 def click_options(command: click.Command, words: tuple[str, ...]) -> set[str]:

@@ -38,6 +38,7 @@ KNOBS = (
     knob("window.draft", "enum", "none", choices=("none", "ngram", "mtp"), help="Who drafts."),
     knob("window.ngram_least", "int", 2, range=Range(minimum=1), help="Fewest tokens that occurred."),
     knob("window.width", "int", 0, range=Range(minimum=0, maximum=8), help="Tokens of a window."),
+    knob("eval.logpos", "path", None, help="File of a record."),
     knob("pool.pin", "enum", "auto", choices=("auto", "on", "off"), help="Whether workers are pinned."),
     knob("pool.threads", "int", 0, range=Range(minimum=0, maximum=64), invalid="default", help="Worker threads."),
 )
@@ -111,6 +112,7 @@ class FakeModel:
         self.passes = []
         self.closed = 0
         self.mtp = None
+        self.phases = None
         self.info = ModelInfo(
             path=Path("fake"),
             family="fake",
@@ -136,7 +138,7 @@ class FakeModel:
     def new_cache(self, capacity):
         return FakeCache(capacity)
 
-    def forward(self, ids, cache, *, logits="last", states=None):
+    def forward(self, ids, cache, *, logits="last", states=None, window=False):
         assert not self.closed
         assert ids.dtype == torch.int64
         assert len(ids) > 0

@@ -91,4 +91,7 @@ def make_settings(expert_format: str = "stored", draft: str = "none") -> SimpleN
         engine=SimpleNamespace(expert_format=expert_format, weight_layout="auto"),
         pool=SimpleNamespace(),
         window=SimpleNamespace(draft=draft),
+        verify=SimpleNamespace(defer_cpu="0", device_plan=False, ecap=None, profile=False),
+        route=SimpleNamespace(tail_skip=0),
+        expert=SimpleNamespace(cache=0, profile=None),
     )

@@ -35,6 +35,7 @@ class _Pass:
     at: int
     ids: torch.Tensor
     logits: Literal["last", "all"]
+    window: bool = True
 
 
 class Subject:
@@ -150,7 +151,7 @@ class Subject:
 
     def _forward(self, each: _Pass) -> None:
         self._cache.length = each.at
-        self._model.forward(each.ids, self._cache, logits=each.logits)
+        self._model.forward(each.ids, self._cache, logits=each.logits, window=each.window)
 
     def _passes(self, case: Case, turn: int) -> list[_Pass]:
         if case.context > self._filled:
@@ -167,7 +168,7 @@ class Subject:
 
     def _reading(self, at: int, ids: torch.Tensor, logits: Literal["last", "all"]) -> Iterator[_Pass]:
         for start in range(0, len(ids), self._chunk):
-            yield _Pass(at + start, ids[start : start + self._chunk], logits)
+            yield _Pass(at + start, ids[start : start + self._chunk], logits, window=False)
 
     def _ids(self, count: int, kind: str, turn: int) -> torch.Tensor:
         generator = np.random.default_rng([self._seed, turn, *kind.encode()])

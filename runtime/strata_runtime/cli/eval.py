@@ -33,7 +33,9 @@ def command() -> None:
 @click.option("--tokens", type=click.Path(path_type=Path), metavar="FILE", help="JSON list of lists of token ids.")
 @click.option("--text", "texts", multiple=True, type=click.Path(path_type=Path), metavar="FILE", help="A text to read.")
 @click.option("--window", type=click.IntRange(1, 8), default=1, show_default=True, help="Positions of one window.")
-@click.option("--out", required=True, type=click.Path(path_type=Path), metavar="FILE.npz", help="Where to write.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), metavar="FILE.npz", help="Where to write, in place of STRATA_LOGPOS."
+)
 @click.option("--at", type=click.Path(path_type=Path), metavar="FILE.npz", help="Also take its top tokens' values.")
 @click.option("--quiet", is_flag=True, help="Write nothing to stderr but errors.")
 @click.pass_context
@@ -44,7 +46,7 @@ def logpos(
     tokens: Path | None,
     texts: tuple[Path, ...],
     window: int,
-    out: Path,
+    out: Path | None,
     at: Path | None,
     quiet: bool,
     **others: object,
@@ -74,6 +76,9 @@ def logpos(
         progress=terminal.progress("loading layer"),
         report=terminal.say,
     ) as engine:
+        out = out or (Path(engine.settings.eval.logpos) if engine.settings.eval.logpos else None)
+        if out is None:
+            raise click.UsageError("Say where to write: --out FILE.npz, or the variable STRATA_LOGPOS.")
         sequences = sequences or read_texts(texts, engine)
         record = measure(engine, sequences, window, reference, terminal.progress("reading, position"))
     record.save(out)

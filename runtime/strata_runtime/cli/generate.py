@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
@@ -22,6 +23,7 @@ from strata_runtime.params import DEFAULT_MAX_TOKENS, SamplingParams
 if TYPE_CHECKING:
     from strata_runtime.engine import Engine
     from strata_runtime.generation import Generation
+    from strata_runtime.phases import WindowPhases
     from strata_runtime.request import Acceptance, GenerationResult, Prompt
     from strata_runtime.text.chat import Message
 
@@ -64,13 +66,34 @@ def _drafts(acceptance: Acceptance) -> str:
     )
 
 
+def _phases(phases: WindowPhases | None) -> str:
+    if phases is None or not phases.windows:
+        return ""
+    seconds = phases.seconds()
+    total = sum(seconds.values())
+    parts = ", ".join(f"{phase} {time / total:.0%}" for phase, time in seconds.items())
+    return f"; {phases.windows} windows of {1e3 * total / phases.windows:.2f} ms: {parts}"
+
+
+def _write_logpos(engine: Engine, prompt: Prompt, terminal: Terminal) -> None:
+    """Write the prompt's record where `eval.logpos` says."""
+    settings = engine.settings
+    if settings.eval.logpos is None:
+        return
+    from strata_runtime.evaluation.logpos import measure
+
+    width = settings.window.width or settings.window.max_tokens
+    progress = terminal.progress("reading the prompt in windows, position")
+    measure(engine, [engine.encode(prompt)], width, progress=progress).save(Path(settings.eval.logpos))
+
+
 def _closing_line(result: GenerationResult, *, greedy: bool) -> str:
     usage, timing = result.usage, result.timing
     count = f"{usage.completion_tokens} token{'' if usage.completion_tokens == 1 else 's'}"
     speed = f" in {timing.decode_s:.2f} s: {timing.tokens_per_second:.1f} tokens/s" if timing.tokens_per_second else ""
     draws = "greedy" if greedy else f"seed {result.seed}"
     interrupted = "; interrupted" if result.finish_reason == "cancelled" else ""
-    ends = f"{draws}{_drafts(result.acceptance)}{interrupted}"
+    ends = f"{draws}{_drafts(result.acceptance)}{_phases(result.phases)}{interrupted}"
     return f"{count}{speed} (prompt {usage.prompt_tokens} tokens, {timing.prompt_s:.2f} s; {ends})"
 
 
@@ -149,6 +172,7 @@ def command(
         progress=terminal.progress("loading layer"),
         report=terminal.say,
     ) as engine:
+        _write_logpos(engine, asked, terminal)
         interrupt = Interrupt()
         generation = engine.generate(
             asked,

@@ -32,6 +32,7 @@ COMMANDS: Mapping[str, Entry] = {
     "bench": Entry("strata_runtime.cli.bench:command", "Measure a model's speed, and what limits it."),
     "ab": Entry("strata_runtime.cli.ab:command", "Compare settings: speed, drafts, and distance."),
     "convert": Entry("strata_runtime.cli.convert:command", "Pack a model folder into one GGUF file."),
+    "profile": Entry("strata_runtime.cli.profile:command", "Write how often each expert is chosen."),
     "eval": Entry("strata_runtime.cli.eval:command", "Judge an approximation by log-probabilities."),
     "info": Entry("strata_runtime.cli.info:command", "Show what is installed, how it is set, and what a model needs."),
 }

@@ -37,8 +37,10 @@ def _row_bytes(form: FormatInfo, columns: int) -> int:
         raise UserError(f"engine.expert_format {form.name}: {problem}; choose another format") from None
 
 
-def _encode(compute: Compute, matrix: Stored, form: FormatInfo) -> Stored:
-    """Re-encode one matrix into memory of its own."""
+def in_format(compute: Compute, matrix: Stored, form: FormatInfo) -> Stored:
+    """Return a matrix in a format: itself, or re-encoded into memory of its own. Raises `UserError` where it cannot."""
+    if matrix.form.name == form.name:
+        return matrix
     rows, columns = matrix.shape
     size = rows * _row_bytes(form, columns)
     try:
@@ -81,13 +83,14 @@ def _place(compute: Compute, matrices: Sequence[Stored], wanted: FormatInfo | No
     form = wanted or matrices[0].form
     places, size = [], 0
     for matrix in matrices:
-        kept = matrix if matrix.form.name == form.name else _encode(compute, matrix, form)
+        kept = in_format(compute, matrix, form)
         places.append(compute.placer.place(kept))
         size += len(kept.data)
     return _Part(form, places, size)
 
 
-def _scales(tensors: Mapping[str, Stored], role: str) -> list[float]:
+def expert_scales(tensors: Mapping[str, Stored], role: str) -> list[float]:
+    """Return what multiplies the products of one matrix of every expert; empty where nothing does."""
     scale = tensors.get(f"{role}_scale")
     return [] if scale is None else [float(value) for value in scale.floats()]
 
@@ -102,7 +105,7 @@ def load_experts(
     """
     parts = [_place(compute, weights.experts[role], wanted, role, layer) for role in EXPERT_ROLES]
     gate, up, down = (
-        part.argument(_scales(weights.tensors, role)) for role, part in zip(EXPERT_ROLES, parts, strict=True)
+        part.argument(expert_scales(weights.tensors, role)) for role, part in zip(EXPERT_ROLES, parts, strict=True)
     )
     owners = [place.owner for part in parts for place in part.places]
     made = compute.native.make_experts(network.hidden_size, network.expert_width, gate, up, down, owners)

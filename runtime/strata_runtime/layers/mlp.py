@@ -11,6 +11,7 @@ from torch.nn.functional import silu
 from strata_runtime.checkpoint.stored import Stored
 from strata_runtime.layers.buffers import Buffers
 from strata_runtime.layers.by_token import by_token
+from strata_runtime.layers.executor import Executor
 from strata_runtime.layers.linear import Compute, Linear
 
 
@@ -31,7 +32,7 @@ class Mlp:
         self.width = tensors[f"{kind}_gate"].shape[0]
 
     def __call__(self, buffers: Buffers) -> None:
-        """Add the MLP of `buffers.normed` to `buffers.hidden`."""
+        """Write the MLP of `buffers.normed` to `buffers.added`."""
         shape = (buffers.tokens, self.width)
         size = buffers.tokens * self.width
         gate, up = buffers.gate[:size].view(shape), buffers.up[:size].view(shape)
@@ -40,4 +41,20 @@ class Mlp:
         by_token(gate, _silu)
         gate.mul_(up)
         self._down(gate, buffers.added)
+
+
+class DenseMlp:
+    """The MLP of a layer without routed experts."""
+
+    __slots__ = ("_mlp", "width")
+
+    def __init__(self, compute: Compute, tensors: Mapping[str, Stored]) -> None:
+        """`tensors`: a layer's tensors by role."""
+        self._mlp = Mlp(compute, tensors, "dense")
+        self.width = self._mlp.width
+
+    def __call__(self, buffers: Buffers, executor: Executor) -> None:
+        """Add the layer's result for `buffers.normed` to `buffers.hidden`."""
+        self._mlp(buffers)
         buffers.hidden.add_(buffers.added)
+        executor.laps.lap("experts")

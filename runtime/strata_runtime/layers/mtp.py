@@ -10,6 +10,7 @@ from strata_runtime.checkpoint.network import Network
 from strata_runtime.checkpoint.stored import Stored
 from strata_runtime.layers.attention import Reach
 from strata_runtime.layers.buffers import Workspace
+from strata_runtime.layers.executor import Direct
 from strata_runtime.layers.kv_cache import KVCache, make_cache
 from strata_runtime.layers.linear import Compute, Embedding, Linear, floats
 from strata_runtime.layers.norm import RmsNorm
@@ -27,6 +28,7 @@ class Mtp:
     __slots__ = (
         "_embedding",
         "_embedding_norm",
+        "_executor",
         "_final_norm",
         "_head",
         "_hidden_norm",
@@ -58,6 +60,7 @@ class Mtp:
         self._embedding = embedding if own_embedding is None else Embedding(compute, own_embedding)
         self._head = head if own_head is None else Linear(compute, own_head)
         self._layer, self._network, self._workspace = layer, network, workspace
+        self._executor = Direct(compute)
 
     @property
     def cache_bytes_per_token(self) -> int:
@@ -84,7 +87,7 @@ class Mtp:
         result = torch.empty(tokens, hidden)
         with cores_for_the_pool():
             self._projection(both, buffers.hidden)
-            self._layer(buffers, Reach.of(cache, tokens), 0)
+            self._layer(buffers, Reach.of(cache, tokens), 0, self._executor)
             self._final_norm(buffers.hidden, out=result)
         cache.length += tokens
         return result

@@ -2,54 +2,74 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from strata_runtime.checkpoint.network import Network
 from strata_runtime.checkpoint.weights import LayerWeights
 from strata_runtime.formats import FormatInfo
 from strata_runtime.layers.attention import Attention, Reach
 from strata_runtime.layers.buffers import Buffers
-from strata_runtime.layers.experts import load_experts
+from strata_runtime.layers.executor import Executor, ExpertLayer
+from strata_runtime.layers.experts import LoadedExperts, load_experts
 from strata_runtime.layers.linear import Compute, floats
-from strata_runtime.layers.mlp import Mlp
+from strata_runtime.layers.mlp import DenseMlp
 from strata_runtime.layers.moe import Moe
 from strata_runtime.layers.norm import RmsNorm
 from strata_runtime.progress import Progress
 
 
+@dataclass(frozen=True, slots=True)
+class MixturePlace:
+    """Which of the layers with routed experts one is, from 0, and whether it is the last of them."""
+
+    number: int
+    is_last: bool
+
+
 class Layer:
     """Attention, then a dense MLP or a mixture of experts, each on a norm of the residual stream and added to it.
 
-    A layer with a router is a mixture. `width` is that of its dense or shared MLP; `expert_formats` is empty and
-    `expert_bytes` 0 for a dense layer.
+    A layer with a router is a mixture. `width` is that of its dense or shared MLP; `experts` is None for a dense
+    layer.
     """
 
-    __slots__ = ("_attention", "_attn_norm", "_mlp", "_mlp_norm", "expert_bytes", "expert_formats", "width")
+    __slots__ = ("_attention", "_attn_norm", "_mlp", "_mlp_norm", "experts", "width")
 
     def __init__(
-        self, compute: Compute, weights: LayerWeights, network: Network, wanted: FormatInfo | None, index: int
+        self,
+        compute: Compute,
+        weights: LayerWeights,
+        network: Network,
+        wanted: FormatInfo | None,
+        index: int,
+        place: MixturePlace,
     ) -> None:
+        """`index`: among all layers, for messages; `place`: among those with routed experts."""
         tensors = weights.tensors
         self._attn_norm = RmsNorm(floats(tensors["attn_norm"]), network.norm_eps)
         self._mlp_norm = RmsNorm(floats(tensors["mlp_norm"]), network.norm_eps)
         self._attention = Attention(compute, tensors, network)
-        self._mlp: Mlp | Moe
-        self.expert_formats, self.expert_bytes = frozenset[str](), 0
+        self._mlp: DenseMlp | Moe
+        self.experts: LoadedExperts | None = None
         if "router" in tensors:
-            loaded = load_experts(compute, weights, network, wanted, index)
-            self._mlp = Moe(compute, tensors, loaded.experts, network)
-            self.expert_formats, self.expert_bytes = loaded.formats, loaded.bytes
+            self.experts = load_experts(compute, weights, network, wanted, index)
+            mixture = ExpertLayer(self.experts.experts, place.number, place.is_last)
+            self._mlp = Moe(compute, tensors, mixture, network)
         else:
-            self._mlp = Mlp(compute, tensors, "dense")
+            self._mlp = DenseMlp(compute, tensors)
         self.width = self._mlp.width
 
-    def __call__(self, buffers: Buffers, reach: Reach, index: int) -> None:
+    def __call__(self, buffers: Buffers, reach: Reach, index: int, executor: Executor) -> None:
         """Let `buffers.hidden` pass; `index` is the layer's own in the cache."""
         self._attn_norm(buffers.hidden, out=buffers.normed)
         self._attention(buffers, reach, index)
         buffers.hidden.add_(buffers.added)
+        executor.laps.lap("mixer")
+        executor.join_late(buffers)
         self._mlp_norm(buffers.hidden, out=buffers.normed)
-        self._mlp(buffers)
+        self._mlp(buffers, executor)
 
 
 def load_layers(
@@ -60,8 +80,10 @@ def load_layers(
     progress: Progress,
 ) -> tuple[Layer, ...]:
     """Make all layers, experts re-encoded to `wanted` unless it is None. `progress` gets (done, total) layers."""
+    mixtures = [index for index, layer in enumerate(weights) if "router" in layer.tensors]
     layers = []
     for index, layer in enumerate(weights):
-        layers.append(Layer(compute, layer, network, wanted, index))
+        place = MixturePlace(bisect_left(mixtures, index), index == max(mixtures, default=-1))
+        layers.append(Layer(compute, layer, network, wanted, index, place))
         progress(index + 1, len(weights))
     return tuple(layers)

@@ -1,0 +1,126 @@
+"""Which executor reads windows, as the knobs have it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from strata_runtime.checkpoint.network import Network
+from strata_runtime.errors import UserError
+from strata_runtime.hybrid.hybrid import Hybrid, HybridOptions
+from strata_runtime.hybrid.placement import Placement, by_layer, by_use, read_profile
+from strata_runtime.hybrid.residency import Residency
+from strata_runtime.hybrid.trim import WindowTrim
+from strata_runtime.layers.executor import Direct, Executor
+from strata_runtime.layers.experts import LoadedExperts
+from strata_runtime.layers.linear import Compute
+from strata_runtime.native import HostHalf
+from strata_runtime.phases import Stopwatch
+from strata_runtime.provider import Provider, native_knobs
+
+if TYPE_CHECKING:
+    from strata_runtime._settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class WindowExecutor:
+    """What windows are read with: None where nothing sets them apart from prompts.
+
+    `most`: tokens of a window that device kernels take, None where none is called. `stopwatch`: of `verify.profile`.
+    `notes`: lines to be said at the start.
+    """
+
+    executor: Executor | None
+    most: int | None
+    stopwatch: Stopwatch | None
+    notes: tuple[str, ...]
+
+
+def choose_executor(
+    provider: Provider,
+    settings: Settings,
+    compute: Compute,
+    network: Network,
+    layers: Sequence[LoadedExperts],
+    make_residency: Callable[[Placement], Residency],
+) -> WindowExecutor:
+    """Make the executor of windows over the `layers` with routed experts. `make_residency` fills slots with them.
+
+    Raises `UserError` for settings that do not fit the model, and for a model that does not fit the device kernels.
+    """
+    verify, skip_from = settings.verify, settings.route.tail_skip
+    shares = verify.defer_cpu != "0" or verify.device_plan or settings.expert.cache > 0
+    trims = verify.ecap is not None or skip_from > 0
+    stopwatch = Stopwatch() if verify.profile else None
+    if not layers or not (shares or trims):
+        return WindowExecutor(Direct(compute, laps=stopwatch) if stopwatch else None, None, stopwatch, ())
+    _require_fitting(settings, network)
+    most = settings.window.max_tokens
+    placed, notes = _placement(settings, network, len(layers))
+    residency = make_residency(placed)
+    trim = WindowTrim(compute, residency, verify.ecap, skip_from) if trims else None
+    if verify.ecap is not None and verify.ecap <= network.top_k:
+        notes.append(
+            f"verify.ecap is {verify.ecap}, at most the {network.top_k} experts of one token: no token of a window "
+            "behind the first keeps any"
+        )
+    if not shares:
+        return WindowExecutor(Direct(compute, trim, stopwatch), most, stopwatch, tuple(notes))
+    has_split = verify.defer_cpu != "0" and verify.defer_cpu_below < 1 and not verify.device_plan
+    options = HybridOptions(
+        hidden=network.hidden_size,
+        width=network.expert_width,
+        tokens=most,
+        top_k=network.top_k,
+        defer=verify.defer_cpu,
+        threshold=verify.defer_cpu_below if has_split else None,
+        device_plan=verify.device_plan,
+        all_resident=verify.all_resident,
+    )
+    knobs = native_knobs(provider, settings)
+    values = {knob.name: getattr(getattr(settings, knob.section), knob.attribute) for knob in provider.knobs}
+    present = [signal.name for signal in provider.signals if signal.exists(values)]
+
+    def make_half() -> HostHalf:
+        return compute.native.make_host_half(
+            knobs,
+            [(layer.experts, residency.row(number)) for number, layer in enumerate(layers)],
+            residency.slots,
+            residency,
+            options.hidden,
+            options.threshold,
+            verify.timeout,
+            present,
+        )
+
+    executor = Hybrid(compute, residency, options, make_half, trim, stopwatch)
+    return WindowExecutor(executor, most, stopwatch, tuple(notes))
+
+
+def _placement(settings: Settings, network: Network, layers: int) -> tuple[Placement, list[str]]:
+    wanted, total = settings.expert.cache, layers * network.experts
+    notes = [f"expert.cache is {wanted}: all of the model's {total} experts have slots"] if wanted > total else []
+    slots = min(wanted, total)
+    if settings.expert.profile is None:
+        return by_layer(slots, layers, network.experts), notes
+    profile = read_profile(Path(settings.expert.profile), layers, network.experts)
+    return by_use(slots, profile.counts), notes
+
+
+def _require_fitting(settings: Settings, network: Network) -> None:
+    if settings.route.tail_skip >= network.top_k:
+        raise UserError(
+            f"route.tail_skip is {settings.route.tail_skip}: it must be below this model's {network.top_k} experts per "
+            "token"
+        )
+    for what, needed, most, knob in (
+        ("experts per token", network.top_k, settings.window.max_top_k, "window.max_top_k"),
+        ("experts in a layer", network.experts, settings.window.max_experts, "window.max_experts"),
+    ):
+        if needed > most:
+            raise UserError(
+                f"this model has {needed} {what}, and the device kernels of this package take {most}: "
+                f"rebuild it with --set {knob}={needed}"
+            )

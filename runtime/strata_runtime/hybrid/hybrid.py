@@ -1,0 +1,217 @@
+"""The executor of shared-out windows: a layer's device half, run in place, and the host half behind a doorbell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import inf
+from typing import Literal
+
+import torch
+
+from strata_runtime.errors import StallError
+from strata_runtime.hybrid.residency import Residency
+from strata_runtime.layers.buffers import Buffers
+from strata_runtime.layers.executor import ExpertLayer, Trim
+from strata_runtime.layers.linear import Compute
+from strata_runtime.native import HostHalf
+from strata_runtime.phases import Laps, NoLaps
+
+RINGS_AT_MOST = 1 << 31
+"""After so many a new host half is made: ring values are 32-bit numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class HybridOptions:
+    """Sizes of a row and of an expert, and what the knobs `verify.*` say.
+
+    `threshold`: weight from which on CPU rows are waited for in their own layer; None: no split, all join late.
+    """
+
+    hidden: int
+    width: int
+    tokens: int
+    top_k: int
+    defer: Literal["0", "1", "check"] = "0"
+    threshold: float | None = None
+    device_plan: bool = False
+    all_resident: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class _Late:
+    """Rows of a layer that are still to be added."""
+
+    ring: int
+    weights: torch.Tensor
+
+
+class Hybrid:
+    """Shares out the experts of windows. For one thread.
+
+    Makes a host half when one is needed: with the first window, after one that failed, and when ring values run out.
+    """
+
+    def __init__(
+        self,
+        compute: Compute,
+        residency: Residency,
+        options: HybridOptions,
+        make_half: Callable[[], HostHalf],
+        trim: Trim | None = None,
+        laps: Laps | None = None,
+    ) -> None:
+        self.laps: Laps = laps or NoLaps()
+        self._compute, self._residency, self._options, self._trim = compute, residency, options, trim
+        self._make_half = make_half
+        self._half: HostHalf | None = None
+        self._is_resident = False
+        self._ring = 0
+        self._late: _Late | None = None
+        self._middle = torch.empty(options.tokens * options.top_k * options.width if residency.slots else 0)
+
+    @contextmanager
+    def passing(self, tokens: int) -> Iterator[None]:
+        """See `Executor`. Raises `StallError` with a report; the next window works again."""
+        self._late = None
+        # Before every window: a slot may have been lent meanwhile.
+        self._is_resident = self._options.all_resident and self._residency.is_complete
+        if self._half is None or self._half.ring > RINGS_AT_MOST:
+            self._half = self._make_half()
+        self.laps.start()
+        try:
+            yield
+        except BaseException as problem:
+            self._give_up()
+            if isinstance(problem, self._compute.native.StallError):
+                raise StallError(f"a window came to no end: {problem}".rstrip()) from None
+            raise
+        self.laps.stop()
+
+    def close(self) -> None:
+        """End the host half. Idempotent."""
+        self._give_up()
+
+    def _give_up(self) -> None:
+        half, self._half, self._late = self._half, None, None
+        if half is not None:
+            half.stop(0.0)
+
+    @property
+    def _open(self) -> HostHalf:
+        if self._half is None:
+            raise RuntimeError("the host half was closed in the middle of a window")
+        return self._half
+
+    def begin(self, layer: ExpertLayer, buffers: Buffers, weights: torch.Tensor) -> None:
+        """See `Executor`: trim, plan and ring."""
+        options, half = self._options, self._open
+        if self._trim is not None:
+            self._trim(layer, buffers, weights)
+        tokens, top_k = weights.shape
+        ids, values = buffers.expert_ids.data_ptr(), weights.data_ptr()
+        if self._is_resident or options.device_plan:
+            half.make_plan(layer.number, tokens, top_k, self._is_resident, ids, values)
+        if not self._is_resident:
+            # Weights tell heavy entries from light ones, and those that were trimmed from all others.
+            has_split = self._defers(layer) and options.threshold is not None
+            told = values if has_split or self._trim is not None else 0
+            self._ring = half.publish(layer.number, tokens, top_k, buffers.normed.data_ptr(), ids, told)
+        self.laps.lap("router")
+
+    def finish(self, layer: ExpertLayer, buffers: Buffers, weights: torch.Tensor) -> None:
+        """See `Executor`: the device's rows, and those of the CPU that are waited for."""
+        if not self._is_resident and not self._options.device_plan:
+            self._wait("plan_ready", self._ring)
+        self._compute_slots(layer, buffers)
+        if not self._is_resident:
+            self._take_rows(layer, buffers, weights)
+        tokens, top_k = weights.shape
+        hidden = buffers.hidden
+        self._compute.native.combine(
+            tokens, top_k, hidden.shape[1], buffers.expert_rows.data_ptr(), weights.data_ptr(), hidden.data_ptr()
+        )
+        self.laps.lap("combine")
+        if not self._is_resident and self._defers(layer):
+            self._late = _Late(self._ring, weights)
+            if self._options.defer == "check":
+                self.join_late(buffers)
+
+    def join_late(self, buffers: Buffers) -> None:
+        """See `Executor`."""
+        late, self._late = self._late, None
+        if late is None:
+            return
+        self._wait("rows_ready", late.ring)
+        threshold = self._options.threshold
+        which: Literal["all", "below"] = "all" if threshold is None else "below"
+        limit, owner = threshold or 0.0, self._owner
+        half, device = self._open, self._compute.native.device
+        tokens, top_k = late.weights.shape
+        weights, rows, hidden = late.weights.data_ptr(), buffers.expert_rows.data_ptr(), self._options.hidden
+        device.rows_copy(tokens * top_k, hidden, which, limit, False, half.rows, owner, weights, rows)
+        device.late_add(tokens, top_k, hidden, which, limit, rows, owner, weights, buffers.hidden.data_ptr())
+        self.laps.lap("combine")
+
+    def _defers(self, layer: ExpertLayer) -> bool:
+        return self._options.defer != "0" and not layer.is_last
+
+    @property
+    def _owner(self) -> int:
+        return self._open.plan + self._compute.native.device.OWNER_OFFSET
+
+    def _wait(self, signal: str, ring: int) -> None:
+        self._open.wait(signal, ring)
+        self.laps.lap("waits")
+
+    def _take_rows(self, layer: ExpertLayer, buffers: Buffers, weights: torch.Tensor) -> None:
+        """Copy the CPU's rows that join now; those that join late are zeros until then."""
+        half, options = self._open, self._options
+        defers = self._defers(layer)
+        self._wait("pcie_ready", self._ring)
+        if not defers:
+            self._wait("rows_ready", self._ring)
+        elif options.threshold is not None:
+            self._wait("partial_ready", self._ring)
+        threshold = inf if options.threshold is None else options.threshold
+        self._compute.native.device.rows_copy(
+            weights.numel(),
+            options.hidden,
+            "at_least" if defers else "all",
+            threshold if defers else 0.0,
+            defers,
+            half.rows,
+            self._owner,
+            weights.data_ptr(),
+            buffers.expert_rows.data_ptr(),
+        )
+        self.laps.lap("combine")
+
+    def _compute_slots(self, layer: ExpertLayer, buffers: Buffers) -> None:
+        """Compute the rows of experts that have slots."""
+        residency, options = self._residency, self._options
+        if not residency.slots:
+            return
+        layout, device = residency.layouts[layer.number], self._compute.native.device
+        plan, middle = self._open.plan, self._middle.data_ptr()
+        gate_scale, up_scale, down_scale = (int(row.ctypes.data) for row in residency.scales)
+        tokens, top_k = buffers.expert_ids.shape
+        sizes = (tokens, top_k, options.hidden, options.width)
+        slots, stride = residency.address, residency.stride
+        device.expert_gate_up(
+            layout.gate_format,
+            *sizes,
+            plan,
+            slots,
+            stride,
+            layout.gate,
+            layout.up,
+            gate_scale,
+            up_scale,
+            buffers.normed.data_ptr(),
+            middle,
+        )
+        rows = buffers.expert_rows.data_ptr()
+        device.expert_down(layout.down_format, *sizes, plan, slots, stride, layout.down, down_scale, middle, rows)
+        self.laps.lap("experts")

@@ -1,0 +1,214 @@
+"""A signal that comes late, never, early or twice, under every combination of knobs: the same bits, or an error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from strata_runtime.errors import StallError, UserError
+from strata_runtime.hybrid import hybrid
+from strata_runtime.knobs import resolve
+from strata_runtime.model import Model
+from strata_runtime.provider import Provider
+from support.checkpoints import make_config, write_checkpoint
+
+pytestmark = pytest.mark.native
+
+MS = 1_000_000
+MIXTURES, EXPERTS = 5, 6
+SOME = MIXTURES * EXPERTS // 2
+IDS = torch.tensor([5, 9, 2, 7, 11])
+
+KNOBS: Mapping[str, Mapping[str, object]] = {
+    "slots": {"expert_cache": SOME},
+    "late below 0.5": {"verify_defer_cpu": "1", "verify_defer_cpu_below": 0.5},
+    "late below 0.5, slots": {"verify_defer_cpu": "1", "verify_defer_cpu_below": 0.5, "expert_cache": SOME},
+    "all late": {"verify_defer_cpu": "1", "verify_defer_cpu_below": 1.0},
+    "check": {"verify_defer_cpu": "check", "verify_defer_cpu_below": 0.5},
+    "device plan": {"verify_device_plan": True},
+    "device plan, all late, slots": {"verify_device_plan": True, "verify_defer_cpu": "1", "expert_cache": SOME},
+    "cap and skip": {"verify_ecap": 5, "route_tail_skip": 1, "expert_cache": SOME},
+}
+WORDS = ("seq", "plan_ready", "pcie_ready", "rows_ready", "partial_ready")
+UNSTAMPED = {"pcie_ready"}  # nothing stands behind it that could come after it
+
+Make = Callable[..., Model]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    config = make_config(num_hidden_layers=MIXTURES + 1)
+    return write_checkpoint(tmp_path_factory.mktemp("faults") / "model", config)
+
+
+@pytest.fixture
+def make(folder: Path, provider: Provider, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
+    """Loads models; `faults` and `wedge` are for the first host half alone."""
+    models: list[Model] = []
+    native: Any = provider.native
+    make_half = native.make_host_half
+
+    def load(faults: Sequence[object] = (), wedge: bool = False, **settings: object) -> Model:
+        pending = [{"faults": list(faults), "wedge": wedge}]
+        half = lambda *arguments: make_half(*arguments, **(pending.pop() if pending else {}))  # noqa: E731
+        monkeypatch.setattr(native, "make_host_half", half)
+        python = {"pool_threads": 2, "verify_timeout": 120 * MS, **settings}
+        values = provider.settings_type.from_values(resolve(provider.knobs, environ={}, python=python).values)
+        models.append(Model.load(folder, provider, values))
+        return models[-1]
+
+    yield load
+    for model in models:
+        model.close()
+
+
+def read(model: Model) -> torch.Tensor:
+    """Two windows of one text."""
+    cache = model.new_cache(16)
+    return torch.cat([model.forward(part, cache, logits="all", window=True) for part in (IDS[:3], IDS[3:])])
+
+
+def words_of(provider: Provider, settings: Mapping[str, object]) -> list[str]:
+    values = resolve(provider.knobs, environ={}, python=settings).values
+    return [signal.name for signal in provider.signals if signal.name in WORDS and signal.exists(values)]
+
+
+@pytest.mark.parametrize("knobs", KNOBS)
+@pytest.mark.parametrize("kind", ["late", "never", "early", "twice"])
+def test_a_faulty_word_costs_time_or_its_request_and_nothing_else(
+    make: Make, provider: Provider, knobs: str, kind: str
+) -> None:
+    settings = KNOBS[knobs]
+    expected = read(make(**settings))
+    # The layer in the middle of the second window: one that defers where any does.
+    ring = MIXTURES + 3
+    for word in words_of(provider, settings):
+        model = make([(word, kind, ring, 15 * MS)], **settings)
+        is_survived = kind == "late" or (kind == "early" and word in UNSTAMPED)
+        if is_survived:
+            assert torch.equal(read(model), expected), word
+            continue
+        with pytest.raises(StallError) as stalled:
+            read(model)
+        assert f"{word} = " in str(stalled.value)
+        assert torch.equal(read(model), expected), word
+        model.close()
+
+
+@pytest.mark.parametrize("knobs", KNOBS)
+def test_every_combination_has_its_words(provider: Provider, knobs: str) -> None:
+    expected = {"seq", "plan_ready", "pcie_ready", "rows_ready"}
+    if "device plan" in knobs:
+        expected.remove("plan_ready")
+    if knobs in ("late below 0.5", "late below 0.5, slots", "check"):
+        expected.add("partial_ready")
+    assert set(words_of(provider, KNOBS[knobs])) == expected
+
+
+def test_a_wedged_pool_ends_its_request_with_a_report_and_the_next_one_works(make: Make) -> None:
+    expected = read(make(**KNOBS["all late"]))
+    model = make(wedge=True, **KNOBS["all late"])
+    cache = model.new_cache(16)
+    with pytest.raises(StallError) as stalled:
+        model.forward(IDS, cache, window=True)
+    report = str(stalled.value)
+    assert report.startswith("a window came to no end: waited 0.12 s for rows_ready to reach 1\n")
+    assert "seq = 1 (device; A layer's doorbell block has been written.)" in report
+    assert "host half: computing the first rows for" in report
+    assert "pool of 2 workers" in report
+    assert cache.length == 0
+    assert torch.equal(read(model), expected)
+
+
+def test_a_slot_that_was_lent_is_noticed_before_the_window(make: Make) -> None:
+    model = make(expert_cache=MIXTURES * EXPERTS)
+    expected = read(model)
+    executor: Any = model._windows
+    table = executor._residency.table
+    lent = table[2].copy()
+    table[2] = -1
+    # Another device computes these rows: close, and not an error.
+    assert torch.allclose(read(model), expected, atol=1e-3)
+    table[2] = lent
+    assert torch.equal(read(model), expected)
+
+
+@pytest.mark.parametrize("kind", [None, "late", "never"])
+def test_a_slot_that_is_lent_within_a_window_ends_its_request(
+    make: Make, monkeypatch: pytest.MonkeyPatch, kind: str | None
+) -> None:
+    faults = [("plan_error", kind, 0, 15 * MS)] if kind else []
+    model = make(faults, expert_cache=MIXTURES * EXPERTS)
+    executor: Any = model._windows
+    table = executor._residency.table
+    lent = table[2].copy()
+    with monkeypatch.context() as patched:
+        patched.setattr(type(executor._residency), "is_complete", property(lambda self: True))
+        table[2] = -1
+        with pytest.raises(StallError, match=r"plan of layer 2 was given up: expert \d+ .* has no slot|leaves out"):
+            read(model)
+    table[2] = lent
+    assert torch.isfinite(read(model)).all()
+
+
+def test_ring_values_do_not_run_out(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hybrid, "RINGS_AT_MOST", MIXTURES - 1)
+    model = make(**KNOBS["late below 0.5"])
+    executor: Any = model._windows
+    first = read(model)
+    half = executor._half
+    assert half.ring == MIXTURES
+    assert torch.equal(read(model), first)
+    assert executor._half is not half
+
+
+def test_a_pass_that_ends_midway_leaves_no_late_rows(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = make(**KNOBS["all late"])
+    expected = read(model)
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(model._layers[3], "_attention", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            read(model)
+    assert torch.equal(read(model), expected)
+
+
+def test_closing_in_the_middle_of_a_window_ends_it(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = make(**KNOBS["all late"])
+    monkeypatch.setattr(model._layers[3], "_attention", lambda *_: model.close())
+    with pytest.raises((RuntimeError, StallError)):
+        read(model)
+
+
+def test_a_window_that_device_kernels_do_not_take_is_refused(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = make(verify_ecap=3)
+    monkeypatch.setattr(model, "_most", 2)
+    with pytest.raises(UserError, match=r"a window of 3 tokens .* --set window\.max_tokens=3"):
+        read(model)
+    model.forward(IDS, model.new_cache(16))  # a prompt may have more
+
+
+def test_unset_makes_nothing_and_calls_nothing_new(
+    folder: Path, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def forbidden(*_: object) -> None:
+        raise AssertionError
+
+    native: Any = provider.native
+    monkeypatch.setattr(native, "make_host_half", forbidden)
+    for name in dir(native.device):
+        if callable(getattr(native.device, name)) and not name.startswith("_"):
+            monkeypatch.setattr(native.device, name, forbidden)
+    values = provider.settings_type.from_values(resolve(provider.knobs, environ={}).values)
+    model = Model.load(folder, provider, values)
+    assert model._windows is model._prompts
+    assert model.phases is None
+    read(model)
+    model.close()
