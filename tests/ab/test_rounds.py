@@ -14,6 +14,7 @@ from strata_runtime.bench.memory import peak_resident, reset_peak
 from strata_runtime.bench.spread import Spread
 from strata_runtime.errors import UserError
 from strata_runtime.params import SamplingParams
+from strata_runtime.phases import WindowPhases
 from strata_runtime.request import Acceptance, GenerationResult, Timing, Usage
 from strata_runtime.sampling import log_softmax
 from support.fake_engine import FakeModel
@@ -57,6 +58,7 @@ class Engine:
             timing=Timing(0.25, 0.5, self.slow * (max_tokens - 1) / SPEED[self.arm], 0.0),
             acceptance=Acceptance("mtp", 2, 4 * is_fast, 3 * is_fast, 2.0),
             seed=0,
+            phases=WindowPhases(2, mixer=1.0, experts=3.0 / SPEED[self.arm]) if self.arm != "odd" else None,
         )
 
         def chunks():
@@ -201,6 +203,13 @@ def test_the_table_shows_every_ratio(compare):
     compared.warm_up(lambda _: None)
     compared.run()
     shown = list(lines(results_of(compared)))
+    phases = shown.index(next(line for line in shown if line.startswith("ms of a window")))
+    assert [line.split() for line in shown[phases + 2 : phases + 5]] == [
+        ["plain", "500.000", "0.000", "1500.000", "0.000", "0.000", "0.000"],
+        ["fast", "500.000", "0.000", "750.000", "0.000", "0.000", "0.000"],
+        ["odd", *"------"],
+    ]
+    shown = shown[:phases]
     assert "plain: the defaults" in shown
     assert "fast: x=1" in shown
     rows = {line.split("  ")[0]: line.split() for line in shown}
@@ -223,8 +232,9 @@ def test_the_json_object_is_stable(compare):
     assert set(arm) == {
         "name", "settings", "decode_tokens_per_second", "prompt_tokens_per_second", "decode_over_first",
         "prompt_over_first", "acceptance", "tokens_per_window", "window_seconds", "load_seconds", "peak_bytes",
-        "texts", "same_texts", "rounds",
+        "texts", "same_texts", "rounds", "phase_seconds",
     }  # fmt: skip
+    assert arm["phase_seconds"]["experts"] == 0.75
     assert arm["decode_over_first"]["ratios"] == [2.0, 2.0]
     assert arm["rounds"][0]["decode_tokens"] == 8
     assert arm["rounds"][0]["decode_seconds"] == 4.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from statistics import median
 from typing import Any
 
 from strata_runtime import __version__
@@ -12,6 +13,7 @@ from strata_runtime.ab.rounds import Comparison, Sample, Task
 from strata_runtime.bench.results import machine_json, model_json
 from strata_runtime.bench.spread import Spread, paired
 from strata_runtime.model import ModelInfo
+from strata_runtime.phases import PHASES, Phase
 
 SCHEMA_VERSION = 1
 """Version of the JSON object; it grows when a key changes its meaning or goes away."""
@@ -53,6 +55,14 @@ class ArmResult:
     def window_s(self) -> Spread:
         """Seconds of a pass with its drafting and draws, the mean of each round."""
         return Spread.of([sample.decode_s / sample.windows for sample in self.samples])
+
+    @property
+    def phases(self) -> dict[Phase, float] | None:
+        """Seconds of a window by phase, medians of the rounds; None where they were not taken."""
+        taken = [sample.phases for sample in self.samples if sample.phases is not None and sample.phases.windows]
+        if not taken:
+            return None
+        return {phase: median(each.seconds()[phase] / each.windows for each in taken) for phase in PHASES}
 
     @property
     def load(self) -> Spread:
@@ -139,6 +149,7 @@ def _arm_json(arm: ArmResult) -> dict[str, Any]:
         "acceptance": arm.acceptance,
         "tokens_per_window": arm.tokens_per_window,
         "window_seconds": arm.window_s.as_json(),
+        "phase_seconds": arm.phases,
         "load_seconds": arm.load.as_json(),
         "peak_bytes": arm.peak_bytes,
         "texts": arm.texts,

@@ -6,6 +6,7 @@ import gc
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from functools import reduce
 
 from strata_runtime.ab.arms import Arm
 from strata_runtime.bench.memory import peak_resident, reset_peak
@@ -14,6 +15,7 @@ from strata_runtime.engine import Engine
 from strata_runtime.errors import UserError
 from strata_runtime.model import ModelInfo
 from strata_runtime.params import MAX_SEED, SamplingParams
+from strata_runtime.phases import WindowPhases
 from strata_runtime.progress import Progress
 from strata_runtime.request import GenerationResult, Prompt
 
@@ -41,8 +43,8 @@ class Sample:
     """What one engine did in one round, summed over the prompts.
 
     `tokens`: those drawn behind the first one of each text, in `decode_s` seconds and `windows` passes. `peak_bytes`:
-    the largest resident set while the engine was there, None where the system does not tell. `texts`: all tokens drawn,
-    by prompt.
+    the largest resident set while the engine was there, None where the system does not tell. `phases`: where the time
+    of passes went, None where it was not taken. `texts`: all tokens drawn, by prompt.
     """
 
     load_s: float
@@ -54,6 +56,7 @@ class Sample:
     drafted: int
     accepted: int
     peak_bytes: int | None
+    phases: WindowPhases | None
     texts: tuple[tuple[int, ...], ...]
 
     @property
@@ -67,6 +70,11 @@ class Sample:
         return self.prompt_tokens / self.prompt_s
 
 
+def _phases(results: Sequence[GenerationResult]) -> WindowPhases | None:
+    taken = [result.phases for result in results if result.phases is not None]
+    return reduce(WindowPhases.plus, taken) if taken else None
+
+
 def _sample(results: Sequence[GenerationResult], peak_bytes: int | None) -> Sample:
     sample = Sample(
         load_s=results[0].timing.load_s,
@@ -78,6 +86,7 @@ def _sample(results: Sequence[GenerationResult], peak_bytes: int | None) -> Samp
         drafted=sum(result.acceptance.drafted for result in results),
         accepted=sum(result.acceptance.accepted for result in results),
         peak_bytes=peak_bytes,
+        phases=_phases(results),
         texts=tuple(result.token_ids for result in results),
     )
     if not sample.tokens:

@@ -10,6 +10,7 @@ from strata_runtime.bench.columns import table
 from strata_runtime.bench.spread import Spread
 from strata_runtime.bench.tables import surroundings
 from strata_runtime.evaluation.divergence import Divergence
+from strata_runtime.phases import PHASES
 
 _HEAD = (
     "arm", "tokens/s", "quartiles", "ms a pass", "tokens a pass", "drafts kept", "same texts", "prompt tokens/s",
@@ -25,6 +26,9 @@ def lines(results: Results) -> Iterator[str]:
         yield from table([_HEAD, *map(_cells, results.arms)])
         yield ""
         yield from table(list(_ratios(results.arms)))
+        if any(arm.phases for arm in results.arms):
+            yield ""
+            yield from table([("ms of a window", *PHASES), *map(_phases, results.arms)])
     if results.quality is not None and results.quality.floor is not None:
         yield ""
         yield from _quality(results.quality, results.arms[0].name)
@@ -59,6 +63,11 @@ def _cells(arm: ArmResult) -> tuple[str, ...]:
         f"{arm.load.median:.2f}",
         "-" if peak is None else f"{peak / (1 << 20):.0f}",
     )
+
+
+def _phases(arm: ArmResult) -> tuple[str, ...]:
+    phases = arm.phases
+    return (arm.name, *("-" if phases is None else f"{phases[phase] * 1e3:.3f}" for phase in PHASES))
 
 
 def _ratios(arms: tuple[ArmResult, ...]) -> Iterator[tuple[str, ...]]:

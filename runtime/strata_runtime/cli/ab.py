@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     _Read = Callable[[Engine], Sequences]
 
 _DEFAULTS = SamplingParams(temperature=0, seed=0)
+_PHASES = "verify.profile"
 
 
 @dataclass(slots=True)
@@ -49,11 +50,16 @@ class _Loader:
         return Engine.load(
             self.model,
             environ=self.package.environ,
-            flags={**self.flags, **arm.texts},
+            flags={**self._phases(), **self.flags, **arm.texts},
             provider=self.package.require(),
             progress=self.interrupt.between(self.terminal.progress(f"{arm.name}: loading layer")),
             report=lambda line: self._say(f"{arm.name}: {line}"),
         )
+
+    def _phases(self) -> dict[str, str]:
+        """Let every arm tell where its time goes, unless it is told not to."""
+        is_there = any(knob.name == _PHASES for knob in self.package.require().knobs)
+        return {_PHASES: "true"} if is_there else {}
 
     def _say(self, line: str) -> None:
         if line not in self.said:
