@@ -30,6 +30,13 @@ def address(array: Array) -> int:
     return int(array.ctypes.data)
 
 
+def huge_copy(array: Array) -> Array:
+    """Return the same bytes in huge pages."""
+    out = huge_bytes(array.nbytes)
+    out[:] = array
+    return out
+
+
 class Bench:
     """One package, with a pool per instruction set and number of threads."""
 
@@ -64,10 +71,14 @@ class Bench:
         """Return the compute layout of a name's format for its instruction set."""
         return self.native.layout(self.pool(name.isa), name.format)
 
-    def arranged(self, name: KernelName, rows: int, blocks: Array) -> Array:
-        """Return rows of `COLUMNS` in that layout, in huge pages as the engine has them."""
-        out = huge_bytes(self.layout(name).bytes(rows, COLUMNS))
-        self.native.arrange(self.pool(name.isa), self.layout(name), rows, COLUMNS, address(blocks), address(out))
+    def arranged(self, name: KernelName, rows: int, columns: int, blocks: Array) -> Array:
+        """Return rows in that layout, in huge pages as the engine has them; as they are stored where there is none."""
+        layout = self.layout(name)
+        out = huge_bytes(len(blocks) if layout is None else layout.bytes(rows, columns))
+        if layout is None:
+            out[:] = blocks
+        else:
+            self.native.arrange(self.pool(name.isa), layout, rows, columns, address(blocks), address(out))
         return out
 
     def read(self, threads: int) -> Job:
@@ -100,7 +111,7 @@ def interleaved_dot(bench: Bench, name: KernelName) -> Job:
     """All groups of a large matrix in one call."""
     rows, weights = bench.weights(name.format, COLUMNS)
     rows = rows // bench.layout(name).rows * bench.layout(name).rows
-    return _dot(bench, name, rows, bench.arranged(name, rows, weights))
+    return _dot(bench, name, rows, bench.arranged(name, rows, COLUMNS, weights))
 
 
 def interleave(bench: Bench, name: KernelName) -> Job:
@@ -151,26 +162,32 @@ def silu_multiply(bench: Bench, name: KernelName) -> Job:
 
 
 def linear(bench: Bench, name: KernelName) -> Job:
-    """A large matrix and one token."""
-    rows, weights = bench.weights(name.format, COLUMNS)
+    """A large matrix, in its compute layout where it has one, and one token."""
+    rows, blocks = bench.weights(name.format, COLUMNS)
+    weights = bench.arranged(name, rows, COLUMNS, blocks)
     x, out = bench.floats(POOL_TOKENS, COLUMNS), np.empty((POOL_TOKENS, rows), np.float32)
-    matrix = bench.native.make_matrix(name.format, rows, COLUMNS, address(weights), weights.nbytes, weights)
+    matrix = bench.native.make_matrix(
+        name.format, rows, COLUMNS, address(weights), weights.nbytes, weights, layout=bench.layout(name)
+    )
     arguments = (bench.pool(name.isa), matrix, POOL_TOKENS, address(x), address(out))
     keep = (x, out)
     return Job(lambda: (keep, bench.native.linear(*arguments)), weights.nbytes + x.nbytes + out.nbytes)
 
 
 def moe_experts(bench: Bench, name: KernelName) -> Job:
-    """One token and its experts, which together take all the bytes; `bench/pool.py` looks closer."""
+    """One token and its experts, arranged likewise, which take all the bytes; `bench/pool.py` looks closer."""
     hidden = COLUMNS
     info = bench.formats[name.format]
     width = max(1, bench.total // TOP_K // 3 // info.row_bytes(hidden) // 256) * 256
-    parts = [bench.weights(name.format, *shape)[1] for shape in ((hidden, width), (hidden, width), (width, hidden))]
-    weights = [[part.copy() for part in parts] for _ in range(TOP_K)]
+    parts = [
+        bench.arranged(name, rows, columns, bench.weights(name.format, columns, rows)[1])
+        for rows, columns in ((width, hidden), (width, hidden), (hidden, width))
+    ]
+    weights = [[huge_copy(part) for part in parts] for _ in range(TOP_K)]
     layer = bench.native.make_experts(
         hidden,
         width,
-        *((name.format, [address(expert[part]) for expert in weights], [], None) for part in range(3)),
+        *((name.format, [address(expert[part]) for expert in weights], [], bench.layout(name)) for part in range(3)),
         weights,
     )
     x, out = bench.floats(POOL_TOKENS, hidden), np.empty((POOL_TOKENS * TOP_K, hidden), np.float32)

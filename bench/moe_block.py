@@ -41,6 +41,8 @@ from workers import Message, Worker, serve
 from strata_runtime.bench.columns import table
 from strata_runtime.bench.machine import usable_cpus
 from strata_runtime.bench.memory import ReadBuffer
+from strata_runtime.layers.layout import AUTO_AT_MOST
+from strata_runtime.layers.placing import Layouts
 from strata_runtime.memory import huge_bytes
 from strata_runtime.native import ExpertPart, Layout
 from strata_runtime.provider import find_provider
@@ -57,19 +59,20 @@ class Strata:
     """The block under test."""
 
     def __init__(self, threads: int, name: str, experts: int) -> None:
-        self._native: Any = find_provider(os.environ).native
+        provider = find_provider(os.environ)
+        self._native: Any = provider.native
         self._pool = self._native.make_pool([("pool.threads", str(threads))])
         shapes = ((WIDTH, HIDDEN), (WIDTH, HIDDEN), (HIDDEN, WIDTH))
         given = zip(expert_weights(name, experts), shapes, strict=True)
-        self._weights = [self._arranged(name, each, *shape) for each, shape in given]
-        layout = self._native.layout(self._pool, name)
+        form = next(form for form in provider.formats if form.name == name)
+        layout = Layouts(self._native, self._pool, AUTO_AT_MOST).of(form)
+        self._weights = [self._arranged(layout, each, *shape) for each, shape in given]
         gate, up, down = (self._part(name, each, layout) for each in self._weights)
         self._layer = self._native.make_experts(HIDDEN, WIDTH, gate, up, down, self._weights)
         self._experts = experts
 
-    def _arranged(self, name: str, matrices: Bytes, rows: int, columns: int) -> Bytes:
+    def _arranged(self, layout: Layout | None, matrices: Bytes, rows: int, columns: int) -> Bytes:
         """Bring the matrices of all experts into the layout that the engine gives them."""
-        layout = self._native.layout(self._pool, name)
         if layout is None:
             return matrices
         size = layout.bytes(rows, columns)

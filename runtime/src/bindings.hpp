@@ -28,7 +28,7 @@ Type* pointer(std::uintptr_t address) {
 }
 
 inline std::size_t size(std::int64_t value, const char* name) {
-  // Products of two such sizes and of a value's bytes stay countable.
+  // Products of two such sizes stay countable.
   constexpr std::int64_t kMost = std::int64_t{1} << 31;
   if (value < 0 || value > kMost) {
     throw std::invalid_argument(std::string(name) + " is " + std::to_string(value) + ": must be from 0 to " +

@@ -32,7 +32,8 @@ from strata_runtime.errors import UserError
 from strata_runtime.generation import Generation
 from strata_runtime.hybrid.placement import ExpertProfile
 from strata_runtime.knobs import Resolution
-from strata_runtime.loading import LOG, Report, context_length, model_path, settle
+from strata_runtime.layers.kv_cache import context_length
+from strata_runtime.loading import LOG, Report, model_path, settle
 from strata_runtime.model import Model, ModelInfo
 from strata_runtime.params import DEFAULT_MAX_TOKENS, SamplingParams
 from strata_runtime.phases import WindowPhases

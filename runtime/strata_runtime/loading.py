@@ -18,7 +18,6 @@ from strata_runtime.provider import Provider
 if TYPE_CHECKING:
     from strata_runtime._settings import Settings
 
-MOST_DEFAULT_CONTEXT = 8192
 
 Report = Callable[[str], None]
 """Takes one start-up line."""
@@ -67,13 +66,3 @@ def settle(
     for line in rest:
         (report or LOG.warning)(line)
     return resolution, provider.settings_type.from_values(resolution.values)
-
-
-def context_length(wanted: int, most: int) -> int:
-    """Return how many tokens the cache holds: `wanted`, or for 0 the model's `most` up to a sensible default.
-
-    Raises `UserError` for more than the model's own maximum.
-    """
-    if wanted > most:
-        raise UserError(f"engine.context is {wanted}, more than this model's own maximum of {most} tokens")
-    return wanted or min(most, MOST_DEFAULT_CONTEXT)

@@ -26,7 +26,7 @@ from strata_runtime.layers.attention import Reach
 from strata_runtime.layers.buffers import Workspace
 from strata_runtime.layers.executor import Direct, Executor
 from strata_runtime.layers.experts import STORED
-from strata_runtime.layers.kv_cache import KVCache, make_cache
+from strata_runtime.layers.kv_cache import KVCache, cache_bytes, context_length, make_cache
 from strata_runtime.layers.layout import choose_layout
 from strata_runtime.layers.linear import Compute, Embedding, Linear, floats
 from strata_runtime.layers.mtp import Mtp
@@ -126,7 +126,9 @@ class Model:
             choice = settings.engine.weight_layout
             drafts = _further(weights, checkpoint.path) if settings.window.draft == "mtp" else None
             all_layers = weights.layers if drafts is None else (*weights.layers, drafts)
-            layout = choose_layout(provider.native, pool, weights.head, all_layers, wanted, choice)
+            positions = context_length(settings.engine.context, network.context_length)
+            to_come = cache_bytes(network, positions, len(all_layers))
+            layout = choose_layout(provider.native, pool, weights.head, all_layers, wanted, choice, to_come)
             compute = Compute(provider.native, pool, layout.placer)
             layers = load_layers(compute, weights.layers, network, wanted, progress or _quiet)
             head = Linear(compute, weights.head, scale=weights.tensors.get("head_scale"))

@@ -2,7 +2,8 @@
 
 Tensors cross as raw addresses (`tensor.data_ptr()`): float32, row-major, contiguous, on the CPU. Callers keep the
 memory alive for the call; `Matrix` and `Experts` keep `owner` alive for as long as they live. Every method raises
-`ValueError` on sizes or ids that do not fit, never reads out of bounds, and releases the GIL while the pool works.
+`ValueError` on sizes or ids that do not fit, trusts that memory of the sizes it states is at the addresses, and
+releases the GIL while the pool works.
 """
 
 from __future__ import annotations

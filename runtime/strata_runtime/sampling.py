@@ -184,19 +184,3 @@ def log_softmax(logits: Row) -> NDArray[np.float32]:
     values -= values.max(axis=-1, keepdims=True)
     values -= np.log(np.exp(values).sum(axis=-1, keepdims=True))
     return values.astype(np.float32)
-
-
-@dataclass(frozen=True, slots=True)
-class TokenLogprobs:
-    """Log-probability of a drawn token under the raw logits, and of the most probable tokens, best first."""
-
-    token: int
-    logprob: float
-    top: tuple[tuple[int, float], ...]
-
-
-def token_logprobs(logits: Row, token: int, top: int) -> TokenLogprobs:
-    """Score `token` and the `top` most probable tokens of one row of logits, float32 [vocab]."""
-    row = log_softmax(logits)
-    ids = _ranked(row, np.arange(len(row)))[:top]
-    return TokenLogprobs(token, float(row[token]), tuple((int(i), float(row[i])) for i in ids))

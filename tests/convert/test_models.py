@@ -160,7 +160,6 @@ def test_values_that_are_not_finite_are_refused(tmp_path: Path, to_gguf: Convert
     assert not (tmp_path / "model.gguf").exists()
 
 
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_values_beyond_a_format_are_refused(tmp_path: Path, to_gguf: Convert) -> None:
     tensors = make_tensors(make_config())
     tensors["model.embed_tokens.weight"][3, 5] = 1e30

@@ -86,8 +86,9 @@ def test_xor_words(kernels: CalledKernels, specs: SpecSet, name: KernelName) -> 
 def test_linear(kernels: CalledKernels, specs: SpecSet, name: KernelName) -> None:
     for columns in widths(name.format):
         weights, x = kernels.random(name.format, 70, columns), random(columns, 21, columns)
-        error = np.abs(kernels.linear(weights, x) - references.linear(weights, x))
-        assert (error <= bound(specs, name) * error_scale(weights, x)).all(), columns
+        for kernels.arranged in (False, True):
+            error = np.abs(kernels.linear(weights, x) - references.linear(weights, x))
+            assert (error <= bound(specs, name) * error_scale(weights, x)).all(), (columns, kernels.arranged)
 
 
 def unit_weights(kernels: CalledKernels, name: str, rows: int, columns: int, seed: int) -> Stored:
@@ -105,7 +106,14 @@ def test_moe_experts(kernels: CalledKernels, specs: SpecSet, name: KernelName) -
         for expert in range(4)
     ]
     x, ids = random(1, 9, hidden), np.random.default_rng(2).integers(0, 4, (9, 3), np.int32)
-    error = np.abs(kernels.experts(layer, x, ids) - references.moe_experts(layer, x, ids))
+    expected = references.moe_experts(layer, x, ids)
+    for kernels.arranged in (False, True):
+        require_close(specs, name, layer, x, ids, np.abs(kernels.experts(layer, x, ids) - expected))
+
+
+def require_close(
+    specs: SpecSet, name: KernelName, layer: list[tuple[Stored, ...]], x: Floats, ids: NDArray[np.int32], error: Floats
+) -> None:
     for entry, expert in enumerate(ids.ravel()):
         gate, up, down = layer[expert]
         given = x[entry // 3][None]

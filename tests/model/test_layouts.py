@@ -17,7 +17,7 @@ from strata_runtime.checkpoint.weights import LayerWeights, Weights
 from strata_runtime.errors import UserError
 from strata_runtime.knobs import resolve
 from strata_runtime.layers import layout as layout_module
-from strata_runtime.layers.layout import choose_layout
+from strata_runtime.layers.layout import Choice, WeightLayout, choose_layout
 from strata_runtime.layers.placing import InFile
 from strata_runtime.memory import Arena, available_bytes, release
 from strata_runtime.model import Model
@@ -99,12 +99,26 @@ def one_matrix(provider: Provider, name: str, rows: int, columns: int) -> Weight
     return Weights({"embedding": head}, (LayerWeights(),), 0, rows * columns)
 
 
+def choose(provider: Provider, pool: Any, weights: Weights, choice: WeightLayout, reserved: int = 0) -> Choice:
+    return choose_layout(provider.native, pool, weights.head, weights.layers, None, choice, reserved)
+
+
 @pytest.fixture
 def pool(provider: Provider) -> Iterator[Any]:
     settings = provider.settings_type.from_values(resolve(provider.knobs, environ={}).values)
     made = make_pool(provider, settings)
     yield made
     made.close()
+
+
+@pytest.mark.native
+def test_auto_leaves_memory_for_what_is_to_come(provider: Provider, pool: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layout_module, "available_bytes", lambda root: 300 * MIB)
+    weights = one_matrix(provider, "q8_0", 64, 64)
+    fits, short = (choose(provider, pool, weights, "auto", reserved=size * MIB) for size in (43, 44))
+    assert (fits.arranged_bytes, fits.notes, isinstance(fits.placer, InFile)) == (0, (), False)
+    assert isinstance(short.placer, InFile)
+    assert "300 MiB are available beside the KV cache of 44 MiB" in short.notes[0]
 
 
 @pytest.mark.native
@@ -115,8 +129,8 @@ def test_memory_that_the_system_refuses(provider: Provider, pool: Any, monkeypat
     monkeypatch.setattr(layout_module, "Arranger", refuse)
     weights = one_matrix(provider, "q8_0", 64, 64)
     with pytest.raises(UserError, match=r"engine.weight_layout compute takes 0 MiB, and the system gives no such"):
-        choose_layout(provider.native, pool, weights.head, weights.layers, None, "compute")
-    choice = choose_layout(provider.native, pool, weights.head, weights.layers, None, "auto")
+        choose(provider, pool, weights, "compute")
+    choice = choose(provider, pool, weights, "auto")
     assert isinstance(choice.placer, InFile)
     assert "the system gives no such memory" in choice.notes[0]
 
@@ -124,9 +138,9 @@ def test_memory_that_the_system_refuses(provider: Provider, pool: Any, monkeypat
 @pytest.mark.native
 def test_auto_leaves_layouts_that_take_much_more(provider: Provider, pool: Any) -> None:
     weights = one_matrix(provider, "iq3_s", 64, 256)
-    auto = choose_layout(provider.native, pool, weights.head, weights.layers, None, "auto")
+    auto = choose(provider, pool, weights, "auto")
     assert (isinstance(auto.placer, InFile), auto.notes) == (True, ())
-    compute = choose_layout(provider.native, pool, weights.head, weights.layers, None, "compute")
+    compute = choose(provider, pool, weights, "compute")
     place = compute.placer.place(weights.head)
     assert place.layout is not None
     assert 1.2 < place.bytes / len(weights.head.data) < 1.3
@@ -139,9 +153,9 @@ def test_large_matrices_are_arranged_piece_by_piece(
 ) -> None:
     weights = one_matrix(provider, "q8_0", 100, 64)
     head = Stored("a test", weights.head.form, (100, 64), np.random.default_rng(0).integers(0, 256, 6800, np.uint8))
-    whole = choose_layout(provider.native, pool, weights.head, weights.layers, None, "compute").placer.place(head)
+    whole = choose(provider, pool, weights, "compute").placer.place(head)
     monkeypatch.setattr("strata_runtime.layers.placing._PIECE_BYTES", 2500)
-    pieces = choose_layout(provider.native, pool, weights.head, weights.layers, None, "compute").placer.place(head)
+    pieces = choose(provider, pool, weights, "compute").placer.place(head)
     assert ctypes.string_at(whole.address, whole.bytes) == ctypes.string_at(pieces.address, pieces.bytes)
 
 

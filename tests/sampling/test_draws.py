@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strata_runtime.errors import UserError
-from strata_runtime.sampling import CounterUniform, Sampler, SamplingParams, log_softmax, token_logprobs
+from strata_runtime.sampling import CounterUniform, Sampler, SamplingParams, log_softmax
 
 LOGITS = np.array([1.0, 3.0, -2.0, 3.0, 0.5, 2.0], dtype=np.float32)
 
@@ -177,13 +177,3 @@ def test_drawing_does_not_change_the_logits():
 def test_log_probabilities_sum_to_one_over_the_vocabulary():
     logits = (np.random.default_rng(0).normal(size=(3, 5000)) * 20).astype(np.float32)
     assert np.exp(log_softmax(logits).astype(np.float64)).sum(axis=-1) == pytest.approx(np.ones(3), abs=1e-5)
-
-
-def test_token_logprobs_score_the_drawn_token_and_the_best_ones_in_order():
-    total = math.log(sum(math.exp(x) for x in LOGITS))
-    found = token_logprobs(LOGITS, token=4, top=3)
-    assert found.logprob == pytest.approx(0.5 - total, abs=1e-6)
-    assert [token for token, _ in found.top] == [1, 3, 5]
-    assert [value for _, value in found.top] == pytest.approx([3 - total, 3 - total, 2 - total], abs=1e-6)
-    assert token_logprobs(LOGITS, token=4, top=0).top == ()
-    assert len(token_logprobs(LOGITS, token=4, top=100).top) == len(LOGITS)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from strata_runtime.native import ExpertPart, Layout
+from strata_runtime.native import ABI_VERSION, ExpertPart, Layout
 
 F64 = NDArray[np.float64]
 Q8_BLOCK = np.dtype([("scale", "<f2"), ("values", "i1", (32,))])
@@ -94,7 +94,7 @@ class ReferenceExperts:
 class ReferenceNative:
     """Implements `strata_runtime.native.NativeModule`; counts its calls."""
 
-    ABI_VERSION: int = 3
+    ABI_VERSION: int = ABI_VERSION
     ISA: str = "reference"
     calls: dict[str, int] = field(default_factory=dict)
 
@@ -170,8 +170,11 @@ class ReferenceNative:
         memory(out, np.float32, tokens, hidden)[...] += np.einsum("tk,tkh->th", factors, parts)
 
     def quantize(self, format: str, rows: int, columns: int, x: int, out: int, pool: object = None) -> None:
-        blocks = encode(format, memory(x, np.float32, rows, columns))
+        with np.errstate(over="ignore", invalid="ignore"):
+            blocks = encode(format, memory(x, np.float32, rows, columns))
         memory(out, np.uint8, len(blocks))[...] = np.frombuffer(blocks, np.uint8)
+        if not np.isfinite(decode(format, rows, columns, out)).all():
+            raise ValueError(f"row 0, columns 0 to 31 cannot be stored as {format}: a value is not finite or too large")
 
     def dequantize(self, format: str, rows: int, columns: int, blocks: int, out: int, pool: object = None) -> None:
         memory(out, np.float32, rows, columns)[...] = decode(format, rows, columns, blocks)

@@ -88,7 +88,7 @@ class ReferenceProvider:
 def make_settings(expert_format: str = "stored", draft: str = "none") -> SimpleNamespace:
     """The settings that a model reads."""
     return SimpleNamespace(
-        engine=SimpleNamespace(expert_format=expert_format, weight_layout="auto"),
+        engine=SimpleNamespace(expert_format=expert_format, weight_layout="auto", context=64),
         pool=SimpleNamespace(),
         window=SimpleNamespace(draft=draft),
         verify=SimpleNamespace(defer_cpu="0", device_plan=False, ecap=None, profile=False),

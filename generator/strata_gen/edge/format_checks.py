@@ -137,6 +137,10 @@ def check_activation(spec: Format, findings: Findings) -> None:
         findings.error("F029", "activation 'int8' is for blocks with one scale and no minimums", "activation")
     elif activation is Activation.INT8_256 and decode.scales is None:
         findings.error("F029", "activation 'int8_256' is for blocks whose parts have scales", "activation")
+    elif decode.scales is not None and decode.minimums is not None and decode.minimums.count != decode.scales.count:
+        counts = f"{decode.scales.count} scales and {decode.minimums.count} minimums"
+        message = f"every part has one scale and one minimum, but there are {counts}"
+        findings.error_at_key("F029", message, "decode", "minimums")
 
 
 def _has_scale(scale: Field | None) -> bool:

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from strata_gen.diagnostics import Span
 from strata_gen.model.format import Activation
-from strata_gen.model.target import Backend, CpuLevel, Target
+from strata_gen.model.target import Backend, Target
 
 
 class ParameterType(StrEnum):
@@ -120,14 +120,6 @@ class Variants:
     by: tuple[Part, ...]
     tokens: str | None
     prune: tuple[Pruning, ...]
-
-    def serving_level(self, activation: Activation, level: CpuLevel, target: Target) -> str:
-        """Return the `isa` of the level whose instances serve formats of `activation` on `level`."""
-        present = {other.isa for other in target.levels}
-        for pruning in self.prune:
-            if pruning.isa == level.isa and pruning.activation is activation and pruning.covered_by in present:
-                return pruning.covered_by
-        return level.isa
 
 
 class Measure(StrEnum):

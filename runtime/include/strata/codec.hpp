@@ -27,11 +27,15 @@ void decode_block(const std::byte* block, float* out) {
   }
 }
 
-// Each value converted to the field's type. Returns whether the block could be stored.
+// Each value converted to the field's type. Returns false when one is not finite, or not in that type.
 template <class Encoder>
 bool encode_cast(const float* x, std::byte* block) {
-  for (std::size_t i = 0; i < Encoder::kBlock; ++i) field::store<typename Encoder::Value>(block, i, x[i]);
-  return true;
+  bool fits = true;
+  for (std::size_t i = 0; i < Encoder::kBlock; ++i) {
+    field::store<typename Encoder::Value>(block, i, x[i]);
+    fits = fits && std::isfinite(field::load<typename Encoder::Value>(block, i));
+  }
+  return fits;
 }
 
 // The value of largest magnitude (the first of them) of a block; NaN when one is not finite.

@@ -32,8 +32,8 @@ enum CpuFeature : CpuFeatures {
   kAvx512Vnni = 1u << 19,
 };
 
-// Features that the compiler may use in this translation unit, from its own macros: exact by construction, whatever the
-// flags were.
+// Which of these the compiler may use in this translation unit, from its own macros, whatever the flags were. What else
+// a level's flags allow (MOVBE, XSAVE) every CPU with AVX2 has.
 constexpr CpuFeatures compiled_features() {
   return 0u
 #ifdef __SSE3__

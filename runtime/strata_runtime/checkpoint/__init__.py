@@ -1,1 +1,1 @@
-"""Checkpoints: safetensors folders, read as untrusted input against a model family."""
+"""Checkpoints: safetensors folders and GGUF files, read as untrusted input against a model family."""

@@ -13,7 +13,7 @@ import numpy as np
 from strata_runtime.checkpoint.stored import Stored
 from strata_runtime.convert.targets import Target
 from strata_runtime.errors import UserError
-from strata_runtime.formats import Bytes, Floats, FormatInfo
+from strata_runtime.formats import Bytes
 from strata_runtime.native import NativeModule
 
 _PIECE = 1 << 18
@@ -38,26 +38,23 @@ def _pieces(targets: Iterable[Target]) -> Iterator[Piece]:
                 yield Piece(target, matrix.rows(first, min(first + step, rows)))
 
 
-def _decoded(native: NativeModule, form: FormatInfo, blocks: Bytes, rows: int, columns: int) -> Floats:
-    values = np.empty((rows, columns), np.float32)
-    native.dequantize(form.name, rows, columns, blocks.ctypes.data, values.ctypes.data)
-    return values
-
-
 def _encode(native: NativeModule, piece: Piece) -> Bytes:
     """Return one piece's blocks. Raises `UserError` for values that are not finite, or not in the new format."""
     stored, form = piece.rows, piece.target.form
     rows, columns = stored.shape
-    values = _decoded(native, stored.form, stored.data, rows, columns)
+    values = np.empty((rows, columns), np.float32)
+    native.dequantize(stored.form.name, rows, columns, stored.address, values.ctypes.data)
     if not np.isfinite(values).all():
         raise UserError(f"{stored.where}: holds values that are not finite: the file is damaged, fetch it again")
     if stored.form.name == form.name:
         return stored.data
     blocks = np.empty(rows * form.row_bytes(columns), np.uint8)
-    native.quantize(form.name, rows, columns, values.ctypes.data, blocks.ctypes.data)
-    if not np.isfinite(_decoded(native, form, blocks, rows, columns)).all():
+    try:
+        native.quantize(form.name, rows, columns, values.ctypes.data, blocks.ctypes.data)
+    except ValueError:  # it names a row of the piece
         largest = float(np.abs(values).max())
-        raise UserError(f"{stored.where}: values up to {largest:.3g} are too large for {form.name}: choose another")
+        problem = f"values up to {largest:.3g} are too large for {form.name}: choose another"
+        raise UserError(f"{stored.where}: {problem}") from None
     return blocks
 
 

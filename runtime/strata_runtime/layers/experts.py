@@ -51,7 +51,10 @@ def in_format(compute: Compute, matrix: Stored, form: FormatInfo) -> Stored:
     encoded = Stored(matrix.where, form, matrix.shape, memory[first : first + size])
     native, pool = compute.native, compute.pool
     native.dequantize(matrix.form.name, rows, columns, matrix.address, values.ctypes.data, pool)
-    native.quantize(form.name, rows, columns, values.ctypes.data, encoded.address, pool)
+    try:
+        native.quantize(form.name, rows, columns, values.ctypes.data, encoded.address, pool)
+    except ValueError as problem:
+        raise UserError(f"{matrix.where}: {problem}; choose another engine.expert_format") from None
     return encoded
 
 

@@ -11,6 +11,8 @@ from strata_runtime.checkpoint.network import Network
 from strata_runtime.errors import UserError
 from strata_runtime.layers.rotary import RotaryTable
 
+MOST_DEFAULT_CONTEXT = 8192
+
 
 @dataclass(slots=True)
 class KVCache:
@@ -53,6 +55,21 @@ class KVCache:
         if not 0 <= length <= self.length:
             raise ValueError(f"cannot truncate a cache of {self.length} positions to {length}")
         self.length = length
+
+
+def context_length(wanted: int, most: int) -> int:
+    """Return how many tokens the cache holds: `wanted`, or for 0 the model's `most` up to a sensible default.
+
+    Raises `UserError` for more than the model's own maximum.
+    """
+    if wanted > most:
+        raise UserError(f"engine.context is {wanted}, more than this model's own maximum of {most} tokens")
+    return wanted or min(most, MOST_DEFAULT_CONTEXT)
+
+
+def cache_bytes(network: Network, capacity: int, layers: int) -> int:
+    """Return the memory that keys and values of `capacity` positions take."""
+    return 2 * 4 * layers * network.kv_heads * network.head_dim * capacity
 
 
 def make_cache(network: Network, capacity: int, layers: int) -> KVCache:

@@ -72,13 +72,14 @@ def choose_layout(
     layers: Sequence[LayerWeights],
     wanted: FormatInfo | None,
     choice: WeightLayout,
+    reserved: int,
     root: Path = Path("/"),
 ) -> Choice:
     """Decide whether weights are arranged for the pool's kernels.
 
     head: the output matrix. layers: all that will be made. wanted: the format that experts are re-encoded to. `auto`
-    arranges what takes little more memory than it is stored in, when memory suffices. root: for `available_bytes`.
-    Raises `UserError` when `compute` cannot be had.
+    arranges what takes little more memory than it is stored in, when memory suffices beside `reserved` bytes that are
+    to come. root: for `available_bytes`. Raises `UserError` when `compute` cannot be had.
     """
     if choice == "stored":
         return Choice(InFile())
@@ -87,8 +88,9 @@ def choose_layout(
     if needed == 0:
         return Choice(InFile())
     free = available_bytes(root) if choice == "auto" else None
-    if free is not None and needed + max(_KEPT_FREE, needed // _KEPT_FREE_SHARE) > free:
-        return Choice(InFile(), (_short(needed, f"{_mebibytes(free)} are available"),))
+    if free is not None and needed + reserved + max(_KEPT_FREE, needed // _KEPT_FREE_SHARE) > free:
+        beside = f" beside the KV cache of {_mebibytes(reserved)}" if reserved >= 1 << 20 else ""
+        return Choice(InFile(), (_short(needed, f"{_mebibytes(free)} are available{beside}"),))
     try:
         return Choice(Arranger(native, pool, layouts, needed))
     except MemoryError:

@@ -133,6 +133,7 @@ struct GroupDot<Format, Isa, Activation::kInt8x256> {
         acc[t] = Isa::multiply_add(totals[t], Isa::multiply(scale, x[t].scales[block]), acc[t]);
       });
       if constexpr (requires { Layout::kMinimum; }) {
+        static_assert(kParts == 2 * kPairs);
         Ints sums[Tokens];
         unroll<Tokens>([&](auto t) STRATA_LAMBDA { sums[t] = Isa::no_ints(); });
         unroll<kPairs>([&](auto pair) STRATA_LAMBDA {
