@@ -14,6 +14,7 @@ from strata_runtime.memory import huge_bytes
 
 COLUMNS = 2048
 POOL_TOKENS, TOP_K = 1, 8
+HEADS, KV_HEADS, HEAD_DIM = 32, 4, 128
 Array = np.ndarray[Any, Any]
 
 
@@ -161,6 +162,50 @@ def silu_multiply(bench: Bench, name: KernelName) -> Job:
     return Job(lambda: (keep, bench.native.silu_multiply(*arguments)), 2 * gate.nbytes + up.nbytes)
 
 
+def rms_norm(bench: Bench, _name: KernelName) -> Job:
+    """Rows that together take all the bytes."""
+    rows = max(1, bench.total // (8 * COLUMNS))
+    x, weight, out = bench.floats(rows, COLUMNS), bench.floats(COLUMNS), np.empty((rows, COLUMNS), np.float32)
+    arguments = (bench.pool(), rows, COLUMNS, address(x), address(weight), 1e-6, address(out))
+    keep = (x, weight, out)
+    return Job(lambda: (keep, bench.native.rms_norm(*arguments)), x.nbytes + out.nbytes)
+
+
+def prepare_heads(bench: Bench, _name: KernelName) -> Job:
+    """Many tokens behind an empty cache."""
+    tokens = max(1, bench.total // (4 * HEAD_DIM * (2 * HEADS + 4 * KV_HEADS + 1)))
+    queries, values = bench.floats(tokens, HEADS, HEAD_DIM), bench.floats(tokens, KV_HEADS, HEAD_DIM)
+    keys, weight = bench.floats(tokens, KV_HEADS, HEAD_DIM), bench.floats(HEAD_DIM)
+    cache = np.empty((2, KV_HEADS, tokens, HEAD_DIM), np.float32)
+    angles = np.full((tokens, 2, HEAD_DIM // 2), np.sqrt(0.5), np.float32)
+    rules = (address(weight), address(weight), 1e-6, 1.0, HEAD_DIM)
+    where = (tokens, address(angles), address(queries), address(keys), address(values))
+    arguments = (bench.pool(), (HEADS, KV_HEADS, HEAD_DIM), rules, (address(cache), tokens, 0), *where)
+    keep = (weight, cache, angles, queries, keys, values)
+    size = 2 * queries.nbytes + keys.nbytes + values.nbytes + cache.nbytes + angles.nbytes
+    return Job(lambda: (keep, bench.native.prepare_heads(*arguments)), size)
+
+
+def attend_span(bench: Bench, name: KernelName) -> Job:
+    """One span of 256 positions and the eight queries that share it, which is small: its time is what counts."""
+    queries, out = bench.floats(TOP_K, HEAD_DIM), np.empty((TOP_K, HEAD_DIM), np.float32)
+    keys, values, limits = bench.floats(256, HEAD_DIM), bench.floats(256, HEAD_DIM), np.empty((2, TOP_K), np.float32)
+    keep = (queries, keys, values, *limits, out)
+    arguments = (str(name), TOP_K, HEAD_DIM, 256, *map(address, keep))
+    return Job(lambda: (keep, bench.native.attend_span(*arguments)), keys.nbytes + values.nbytes)
+
+
+def attend(bench: Bench, name: KernelName) -> Job:
+    """One token over a context that takes all the bytes."""
+    context = max(1, bench.total // (8 * KV_HEADS * HEAD_DIM))
+    cache, queries = bench.floats(2, KV_HEADS, context, HEAD_DIM), bench.floats(POOL_TOKENS, HEADS, HEAD_DIM)
+    out = np.empty_like(queries)
+    where = ((address(cache), context, context - POOL_TOKENS), POOL_TOKENS, address(queries), address(out))
+    arguments = (bench.pool(name.isa), (HEADS, KV_HEADS, HEAD_DIM), *where)
+    keep = (cache, queries, out)
+    return Job(lambda: (keep, bench.native.attend(*arguments)), cache.nbytes)
+
+
 def linear(bench: Bench, name: KernelName) -> Job:
     """A large matrix, in its compute layout where it has one, and one token."""
     rows, blocks = bench.weights(name.format, COLUMNS)
@@ -220,13 +265,17 @@ POOL_JOBS: Mapping[str, Callable[[Bench, KernelName], Job]] = {
     job.__name__: job
     for job in (
         arrange,
+        attend,
+        attend_span,
         checksum,
         combine,
         interleave,
         interleaved_dot,
         linear,
         moe_experts,
+        prepare_heads,
         quantize_input,
+        rms_norm,
         rows_dot,
         silu_multiply,
         xor_words,
@@ -234,5 +283,5 @@ POOL_JOBS: Mapping[str, Callable[[Bench, KernelName], Job]] = {
 }
 """How each kernel of the pool, and what it is made of, is timed, by its name."""
 
-POOL_KERNELS = frozenset({"arrange", "checksum", "linear", "moe_experts"})
+POOL_KERNELS = frozenset({"arrange", "attend", "checksum", "linear", "moe_experts", "prepare_heads", "rms_norm"})
 """Kernels that use all threads of the pool."""

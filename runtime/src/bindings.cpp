@@ -22,7 +22,7 @@ namespace strata {
 namespace {
 
 // Version of the protocol in strata_runtime/native.py.
-constexpr int kAbiVersion = 7;
+constexpr int kAbiVersion = 8;
 
 PoolOptions pool_options(const Knobs& knobs) {
   const Pinning pinning = knobs.pool_pin == PoolPin::kOn    ? Pinning::kOn
@@ -143,6 +143,55 @@ void bind_combine(std::int64_t tokens, std::int64_t top_k, std::int64_t hidden, 
   simt::run_inline<device::Combine>(args);
 }
 
+void bind_rms_norm(Runner& pool, std::int64_t rows, std::int64_t columns, std::uintptr_t x, std::uintptr_t weight,
+                   float eps, std::uintptr_t out) {
+  const std::size_t count = size(rows, "rows");
+  const std::size_t wide = size(columns, "columns");
+  const py::gil_scoped_release release;
+  rms_norm(pool, count, wide, pointer<const float>(x), pointer<const float>(weight), eps, pointer<float>(out));
+}
+
+// Query heads, heads of keys and values, elements of a head.
+using ShapeArguments = std::tuple<std::int64_t, std::int64_t, std::int64_t>;
+
+HeadShape head_shape(const ShapeArguments& arguments) {
+  const auto& [heads, kv_heads, dim] = arguments;
+  return {size(heads, "heads"), size(kv_heads, "kv_heads"), size(dim, "dim")};
+}
+
+// Address, capacity, filled positions.
+using CacheArguments = std::tuple<std::uintptr_t, std::int64_t, std::int64_t>;
+
+LayerCache layer_cache(const CacheArguments& arguments) {
+  const auto& [data, capacity, length] = arguments;
+  return {pointer<float>(data), size(capacity, "capacity"), size(length, "length")};
+}
+
+// Weights of the queries' and the keys' norm, their epsilon, scale of the queries, rotated elements.
+using RuleArguments = std::tuple<std::uintptr_t, std::uintptr_t, float, float, std::int64_t>;
+
+HeadRules head_rules(const RuleArguments& arguments, std::uintptr_t angles) {
+  const auto& [query_norm, key_norm, eps, scale, rope_dim] = arguments;
+  return {pointer<const float>(query_norm), pointer<const float>(key_norm), eps, scale,
+          size(rope_dim, "rope_dim"),       pointer<const float>(angles)};
+}
+
+void bind_prepare_heads(Runner& pool, const ShapeArguments& shape, const RuleArguments& rules,
+                        const CacheArguments& cache, std::int64_t tokens, std::uintptr_t angles, std::uintptr_t queries,
+                        std::uintptr_t keys, std::uintptr_t values) {
+  const std::size_t count = size(tokens, "tokens");
+  const py::gil_scoped_release release;
+  prepare_heads(pool, head_shape(shape), head_rules(rules, angles), layer_cache(cache), count, pointer<float>(queries),
+                pointer<const float>(keys), pointer<const float>(values));
+}
+
+void bind_attend(Runner& pool, const ShapeArguments& shape, const CacheArguments& cache, std::int64_t tokens,
+                 std::uintptr_t queries, std::uintptr_t out) {
+  const std::size_t count = size(tokens, "tokens");
+  const py::gil_scoped_release release;
+  attend(pool, head_shape(shape), layer_cache(cache), count, pointer<const float>(queries), pointer<float>(out));
+}
+
 Pool* pool_of(Runner* runner) { return runner == nullptr ? nullptr : &runner->pool; }
 
 void bind_quantize(const std::string& format, std::int64_t rows, std::int64_t columns, std::uintptr_t x,
@@ -214,6 +263,12 @@ PYBIND11_MODULE(_native, module) {
              py::arg("x"), py::arg("ids"), py::arg("out"));
   module.def("combine", bind_combine, py::arg("tokens"), py::arg("top_k"), py::arg("hidden"), py::arg("rows"),
              py::arg("weights"), py::arg("out"));
+  module.def("rms_norm", bind_rms_norm, py::arg("pool"), py::arg("rows"), py::arg("columns"), py::arg("x"),
+             py::arg("weight"), py::arg("eps"), py::arg("out"));
+  module.def("prepare_heads", bind_prepare_heads, py::arg("pool"), py::arg("shape"), py::arg("rules"), py::arg("cache"),
+             py::arg("tokens"), py::arg("angles"), py::arg("queries"), py::arg("keys"), py::arg("values"));
+  module.def("attend", bind_attend, py::arg("pool"), py::arg("shape"), py::arg("cache"), py::arg("tokens"),
+             py::arg("queries"), py::arg("out"));
   module.def("quantize", bind_quantize, py::arg("format"), py::arg("rows"), py::arg("columns"), py::arg("x"),
              py::arg("out"), py::arg("pool") = nullptr);
   module.def("dequantize", bind_dequantize, py::arg("format"), py::arg("rows"), py::arg("columns"), py::arg("blocks"),

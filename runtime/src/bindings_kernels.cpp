@@ -88,6 +88,21 @@ void bind_silu_multiply(const std::string& name, std::int64_t count, std::uintpt
   silu_multiply(pointer<float>(gate), pointer<const float>(up), values);
 }
 
+// Parts of attention over one span: maxima and sums [group], out [group, dim].
+void bind_attend_span(const std::string& name, std::int64_t group, std::int64_t dim, std::int64_t positions,
+                      std::uintptr_t queries, std::uintptr_t keys, std::uintptr_t values, std::uintptr_t maxima,
+                      std::uintptr_t sums, std::uintptr_t out) {
+  const auto attend_span = function_of<AttendSpanKernel>(kernel_named(name), "attend_span");
+  if (positions < 1 || static_cast<std::size_t>(positions) > kSpan) {
+    throw std::invalid_argument(name + ": from 1 to " + std::to_string(kSpan) + " positions");
+  }
+  const AttendSpanArgs args{pointer<const float>(queries), pointer<const float>(keys), pointer<const float>(values),
+                            size(group, "group"),          size(dim, "dim"),           size(positions, "positions"),
+                            pointer<float>(maxima),        pointer<float>(sums),       pointer<float>(out)};
+  const py::gil_scoped_release release;
+  attend_span(args);
+}
+
 }  // namespace
 
 void bind_kernels(py::module_& module) {
@@ -99,6 +114,9 @@ void bind_kernels(py::module_& module) {
   module.def("interleave", bind_interleave, py::arg("name"), py::arg("columns"), py::arg("blocks"), py::arg("out"));
   module.def("xor_words", bind_xor_words, py::arg("name"), py::arg("data"), py::arg("words"));
   module.def("quantize_input", bind_quantize_input, py::arg("name"), py::arg("columns"), py::arg("x"), py::arg("out"));
+  module.def("attend_span", bind_attend_span, py::arg("name"), py::arg("group"), py::arg("dim"), py::arg("positions"),
+             py::arg("queries"), py::arg("keys"), py::arg("values"), py::arg("maxima"), py::arg("sums"),
+             py::arg("out"));
   module.def("silu_multiply", bind_silu_multiply, py::arg("name"), py::arg("count"), py::arg("gate"), py::arg("up"));
 }
 

@@ -11,6 +11,7 @@ const char* NamedKernel::name() const {
 
 std::vector<NamedKernel> kernels_of(const LevelKernels& level) {
   std::vector<NamedKernel> found{
+      {level.attend_span, nullptr, 0, Activation::kFloat},
       {level.quantize_input_int8, nullptr, 0, Activation::kInt8},
       {level.quantize_input_int8_256, nullptr, 0, Activation::kInt8x256},
       {level.silu_multiply, nullptr, 0, Activation::kFloat},

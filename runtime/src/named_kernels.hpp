@@ -14,7 +14,7 @@ namespace strata {
 // One entry of a level's tables. `format` is null and `tokens` 0 for kernels that no format or number tells apart;
 // `activation` is the form that a kernel takes or makes, `interleaved` the compute layout that it reads or makes.
 struct NamedKernel {
-  std::variant<RowsDot, Quantize, SiluMultiply, XorWords, Interleave> function;
+  std::variant<RowsDot, AttendSpanKernel, Quantize, SiluMultiply, XorWords, Interleave> function;
   const formats::Info* format = nullptr;
   std::size_t tokens = 0;
   Activation activation = Activation::kFloat;

@@ -102,7 +102,7 @@ class Model:
         self._windows: Executor = windows.executor or self._prompts
         self._most, self._stopwatch = windows.most, windows.stopwatch
         self._mixtures = sum(layer.experts is not None for layer in layers)
-        self._norm = RmsNorm(floats(tensors["final_norm"]), network.norm_eps)
+        self._norm = RmsNorm(compute, floats(tensors["final_norm"]), network.norm_eps)
         self._head = head
         self._workspace = Workspace(network, max(layer.width for layer in (*layers, *((further,) if further else ()))))
         self.mtp: Mtp | None = None

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from strata_runtime.native_device import DeviceKernels
 
-ABI_VERSION = 7
+ABI_VERSION = 8
 """Version of the protocol below; a compiled module that says another one is refused before it is imported."""
 
 
@@ -110,6 +110,17 @@ A scale multiplies the matrix's products; with an empty sequence none is scaled.
 """
 
 
+HeadShape = tuple[int, int, int]
+"""Query heads, heads of keys and values (as many queries share each), elements of a head."""
+
+HeadRules = tuple[int, int, float, float, int]
+"""Weights of the queries' and the keys' norm [elements] (0: no norms) and its epsilon; what queries are multiplied by;
+how many leading elements of a head are rotated."""
+
+LayerCache = tuple[int, int, int]
+"""Keys and values of a layer, [2, heads, capacity, elements]; their capacity, and how many positions are filled."""
+
+
 class NativeModule(Protocol):
     """What `_native` exports."""
 
@@ -195,6 +206,37 @@ class NativeModule(Protocol):
 
     def combine(self, tokens: int, top_k: int, hidden: int, rows: int, weights: int, out: int) -> None:
         """out[t] += sum over k ascending of weights[t, k] * rows[t * top_k + k]; a weight of exactly 0 adds nothing."""
+        ...
+
+    def rms_norm(self, pool: Pool, rows: int, columns: int, x: int, weight: int, eps: float, out: int) -> None:
+        """out[rows, columns] = x / sqrt(mean(x^2) + eps) * weight[columns], by rows; `out` may be `x`."""
+        ...
+
+    def prepare_heads(
+        self,
+        pool: Pool,
+        shape: HeadShape,
+        rules: HeadRules,
+        cache: LayerCache,
+        tokens: int,
+        angles: int,
+        queries: int,
+        keys: int,
+        values: int,
+    ) -> None:
+        """Norm, scale and rotate queries [tokens, heads, elements] in place; add keys and values to the cache.
+
+        keys, values: [tokens, kv_heads, elements]; keys are normed and rotated too. angles: cosines and sines
+        [capacity, 2, rotated / 2] of every position; element i of a head turns with element i + rotated / 2.
+        """
+        ...
+
+    def attend(self, pool: Pool, shape: HeadShape, cache: LayerCache, tokens: int, queries: int, out: int) -> None:
+        """out[tokens, heads, elements]: what prepared queries find, each up to its own position.
+
+        The keys and values of all tokens are in the cache, behind the filled positions. Bits of a token do not depend
+        on the others or on threads.
+        """
         ...
 
     def quantize(self, format: str, rows: int, columns: int, x: int, out: int, pool: Pool | None = None) -> None:

@@ -203,7 +203,7 @@ def test_unset_makes_nothing_and_calls_nothing_new(
 
     native: Any = provider.native
     monkeypatch.setattr(native, "make_host_half", forbidden)
-    for name in dir(native.device):
+    for name in set(dir(native.device)) - {"router_topk"}:  # which every pass calls
         if callable(getattr(native.device, name)) and not name.startswith("_"):
             monkeypatch.setattr(native.device, name, forbidden)
     values = provider.settings_type.from_values(resolve(provider.knobs, environ={}).values)

@@ -145,6 +145,67 @@ def test_silu_multiply(kernels: CalledKernels, specs: SpecSet, name: KernelName)
     assert (error <= bound(specs, name) * np.abs(expected)).all()
 
 
+@instances_of("rms_norm")
+def test_rms_norm(kernels: CalledKernels, specs: SpecSet, name: KernelName) -> None:
+    for rows, columns in ((1, 1), (3, 17), (70, 2048)):
+        for size in (1e-4, 1, 1e6):
+            x, weight = random(columns, rows, columns) * np.float32(size), random(7, columns)
+            expected = references.rms_norm(x, weight, 1e-6)
+            error = np.abs(kernels.rms_norm(x, weight, 1e-6) - expected)
+            assert (error <= bound(specs, name) * np.abs(expected)).all(), (rows, columns, size)
+
+
+@instances_of("prepare_heads")
+def test_prepare_heads(kernels: CalledKernels, specs: SpecSet, name: KernelName) -> None:
+    tokens, heads, kv_heads, capacity, start = 40, 6, 2, 300, 250
+    for dim, rope_dim in ((2, 2), (20, 14), (128, 128)):
+        half = rope_dim // 2
+        frequencies = 1e4 ** -(np.arange(half) / half)
+        turns = np.arange(capacity)[:, None] * frequencies
+        angles = np.stack((np.cos(turns), np.sin(turns)), 1).astype(np.float32)
+        for norms in (None, (random(1, dim), random(2, dim))):
+            given = tuple(random(seed, tokens, count, dim) for seed, count in enumerate((heads, kv_heads, kv_heads)))
+            cache = np.full((2, kv_heads, capacity, dim), -7, np.float32)
+            queries = kernels.prepare_heads(given, cache, start, norms, 1e-6, 0.125, angles)
+            keys, values = cache[:, :, start : start + tokens].swapaxes(1, 2)
+            for found, which, scale in ((queries, 0, 0.125), (keys, 1, 1.0)):
+                norm = None if norms is None else norms[which]
+                expected = references.prepare_heads(given[which], norm, 1e-6, scale, frequencies, start)
+                flat = references.prepare_heads(given[which], norm, 1e-6, scale, 0 * frequencies, start)
+                pairs = np.abs(flat[..., :half]) + np.abs(flat[..., half:rope_dim])
+                largest = np.concatenate((pairs, pairs, np.abs(flat[..., rope_dim:])), -1)
+                assert (np.abs(found - expected) <= bound(specs, name) * largest).all(), (dim, which)
+            assert np.array_equal(values, given[2])
+            assert (cache[:, :, :start] == -7).all()
+            assert (cache[:, :, start + tokens :] == -7).all()
+
+
+@instances_of("attend_span")
+def test_attend_span(kernels: CalledKernels, specs: SpecSet, name: KernelName) -> None:
+    for group, dim in ((1, 128), (5, 20), (8, 64), (12, 80)):
+        for positions in (1, 7, 33, 256):
+            for size in (0.1, 3):
+                queries, keys = random(dim, group, dim) * np.float32(size), random(positions, positions, dim)
+                values = random(3, positions, dim)
+                maxima, sums, out = kernels.attend_span(str(name), queries, keys, values)
+                scores = queries.astype(np.float64) @ keys.T
+                np.testing.assert_allclose(maxima, scores.max(-1), rtol=1e-6, atol=1e-5)
+                expected = references.attend_span(queries, keys, values)
+                error = np.abs(out / sums[:, None] - expected)
+                assert (error <= bound(specs, name) * np.abs(values).max(0)).all(), (group, dim, positions, size)
+
+
+@instances_of("attend")
+def test_attend(kernels: CalledKernels, specs: SpecSet, name: KernelName) -> None:
+    for heads, kv_heads, dim in ((4, 4, 20), (24, 2, 64)):
+        cache = random(heads, 2, kv_heads, 900, dim)
+        for tokens, start in ((1, 0), (5, 254), (8, 800)):
+            queries = random(tokens, tokens, heads, dim)
+            expected = references.attend(queries, cache, start)
+            error = np.abs(kernels.attend(queries, cache, start) - expected)
+            assert (error <= bound(specs, name) * np.abs(cache[1]).max()).all(), (heads, tokens)
+
+
 @instances_of("combine")
 def test_combine(kernels: CalledKernels, specs: SpecSet, name: KernelName) -> None:
     rows, weights, out = random(6, 7 * 4, 70), random(7, 7, 4), random(8, 7, 70)

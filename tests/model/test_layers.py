@@ -16,7 +16,7 @@ from strata_runtime.errors import UserError
 from strata_runtime.layers.buffers import WINDOW, Workspace
 from strata_runtime.layers.linear import Compute, Embedding, Linear
 from strata_runtime.layers.norm import RmsNorm
-from strata_runtime.layers.rotary import RotaryTable
+from strata_runtime.layers.rotary import rotary_angles
 from strata_runtime.layers.router import Router
 from support.checkpoints import make_config
 from support.reference_native import ReferenceNative
@@ -38,16 +38,16 @@ def network(tmp_path: Path) -> Network:
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
 def test_rms_norm_is_its_formula(scale: float) -> None:
     generator = torch.Generator().manual_seed(0)
-    x, weight = torch.randn(5, 3, 48, generator=generator) * scale, torch.randn(48, generator=generator)
+    x, weight = torch.randn(5, 48, generator=generator) * scale, torch.randn(48, generator=generator)
     wide = x.double()
     expected = wide / (wide.square().mean(-1, keepdim=True) + 1e-5).sqrt() * weight.double()
-    RmsNorm(weight.to(torch.float32), 1e-5)(x, out=x)
+    RmsNorm(COMPUTE, weight, 1e-5)(x, out=x)
     torch.testing.assert_close(x.double(), expected, rtol=1e-5, atol=1e-9)
 
 
 def test_rms_norm_of_zeros_is_zero() -> None:
     x = torch.zeros(2, 16)
-    RmsNorm(torch.ones(16, dtype=torch.bfloat16), 1e-5)(x, out=x)
+    RmsNorm(COMPUTE, torch.ones(16, dtype=torch.bfloat16), 1e-5)(x, out=x)
     assert torch.equal(x, torch.zeros(2, 16))
 
 
@@ -63,23 +63,18 @@ def test_no_more_than_a_head_and_no_less_than_a_pair_is_rotated(tmp_path: Path, 
         read_network(lying)
 
 
-def test_rotation_turns_pairs_half_a_width_apart_by_position_times_frequency(network: Network) -> None:
-    table = RotaryTable.make(network, 40)
+def test_an_angle_is_position_times_frequency(network: Network) -> None:
     half = network.rope_dim // 2
-    x = torch.randn(3, 2, 2, half, generator=torch.Generator().manual_seed(0))
-    pairs = torch.complex(x[:, :, 0].double(), x[:, :, 1].double())
-    positions = torch.arange(30, 33, dtype=torch.float64)[:, None, None]
+    positions = torch.arange(40, dtype=torch.float64)[:, None]
     frequencies = network.rope_theta ** (-torch.arange(half, dtype=torch.float64) / half)
-    turned = pairs * torch.polar(torch.ones(()).double(), positions * frequencies)
-    table.rows(30, 3).turn(x)
-    torch.testing.assert_close(torch.complex(x[:, :, 0], x[:, :, 1]).to(torch.complex128), turned, rtol=0, atol=1e-5)
+    expected = torch.stack(((positions * frequencies).cos(), (positions * frequencies).sin()), dim=1)
+    torch.testing.assert_close(rotary_angles(network, 40).double(), expected, rtol=0, atol=1e-5)
 
 
 def test_position_zero_is_not_turned(network: Network) -> None:
-    x = torch.randn(1, 2, 2, network.rope_dim // 2)
-    before = x.clone()
-    RotaryTable.make(network, 1).rows(0, 1).turn(x)
-    assert torch.equal(x, before)
+    cosines, sines = rotary_angles(network, 1)[0]
+    assert torch.equal(cosines, torch.ones_like(cosines))
+    assert torch.equal(sines, torch.zeros_like(sines))
 
 
 # --- linear layers
@@ -152,7 +147,7 @@ def test_scores_that_all_vanish_weigh_nothing(network: Network) -> None:
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
 def test_logits_that_are_not_finite_still_choose_experts_that_exist(network: Network, value: float) -> None:
-    # The weights tell; the pass then reports an output that is not finite.
+    # They come of states that are not finite, and the pass then says so.
     buffers = Workspace(network, 1).buffers(1)
     router = Router(COMPUTE, {"router": stored(torch.full((8, 8), value))}, network)
     buffers.normed.fill_(1.0)

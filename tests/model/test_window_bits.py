@@ -20,7 +20,7 @@ pytestmark = pytest.mark.native
 
 TINY = Path(__file__).resolve().parents[2] / "examples" / "models" / "strata-tiny"
 WIDEST = 8
-CONTEXT = 200
+CONTEXT = 300
 NETWORKS: Mapping[str, Mapping[str, object]] = {
     "glm": make_config(),
     # Widths that no vector divides; one key head; biases, and no norms of queries and keys.
@@ -58,7 +58,7 @@ def read(model: Model, ids: torch.Tensor, at: int, widths: list[int]) -> tuple[t
     return torch.cat(rows), torch.cat(states)
 
 
-@pytest.mark.parametrize("at", [0, 1, 37, 150])
+@pytest.mark.parametrize("at", [0, 1, 37, 253])
 @pytest.mark.parametrize("width", range(2, WIDEST + 1))
 def test_windows_have_the_bits_of_single_steps(model: Model, at: int, width: int) -> None:
     ids = ids_of(model, at + 2 * width)

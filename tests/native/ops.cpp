@@ -98,6 +98,38 @@ bool experts_agree(strata::Runner& many, strata::Runner& one, const strata::form
   return true;
 }
 
+// Heads are prepared and attend behind `filled` positions, in a cache with no room for more.
+bool attention_agrees(strata::Runner& many, strata::Runner& one, const strata::HeadShape& shape, std::size_t rope_dim,
+                      std::size_t filled, std::size_t tokens) {
+  const std::size_t row = shape.heads * shape.dim;
+  const std::size_t kv_row = shape.kv_heads * shape.dim;
+  const std::size_t capacity = filled + tokens;
+  const std::vector<float> angles = random_floats(capacity * rope_dim);
+  const std::vector<float> norm = random_floats(shape.dim);
+  const std::vector<float> keys = random_floats(tokens * kv_row);
+  const std::vector<float> values = random_floats(tokens * kv_row);
+  std::vector<float> together = random_floats(tokens * row);
+  std::vector<float> alone = together;
+  std::vector<float> shared = random_floats(2 * capacity * kv_row);
+  std::vector<float> own = shared;
+  std::vector<float> found(tokens * row);
+  std::vector<float> found_alone(row);
+  const strata::HeadRules rules{norm.data(), norm.data(), 1e-6f, 0.25f, rope_dim, angles.data()};
+  const strata::LayerCache cache{shared.data(), capacity, filled};
+  strata::prepare_heads(many, shape, rules, cache, tokens, together.data(), keys.data(), values.data());
+  strata::attend(many, shape, cache, tokens, together.data(), found.data());
+  for (std::size_t token = 0; token < tokens; ++token) {
+    const strata::LayerCache behind{own.data(), capacity, filled + token};
+    strata::prepare_heads(one, shape, rules, behind, 1, alone.data() + token * row, keys.data() + token * kv_row,
+                          values.data() + token * kv_row);
+    strata::attend(one, shape, behind, 1, alone.data() + token * row, found_alone.data());
+    if (!same_bits(found_alone.data(), found.data() + token * row, row)) return false;
+  }
+  std::vector<float> normed(tokens * row);
+  strata::rms_norm(many, tokens, row, together.data(), together.data(), 1e-6f, normed.data());
+  return same_bits(own.data(), shared.data(), own.size());
+}
+
 }  // namespace
 
 int main() {
@@ -105,6 +137,16 @@ int main() {
     if (!strata::runs_here(*level)) continue;
     strata::Runner one(*level, {1, {}, strata::Pinning::kOff}, 0);
     strata::Runner many(*level, {4, {}, strata::Pinning::kAuto}, 32);
+    for (const strata::HeadShape& shape : {strata::HeadShape{1, 1, 2}, {6, 2, 13}, {10, 1, 32}, {8, 2, 128}}) {
+      for (const std::size_t filled : {0u, 7u, 253u, 600u}) {
+        for (const std::size_t tokens : {1u, 5u, 8u}) {
+          if (attention_agrees(many, one, shape, shape.dim / 2 * 2, filled, tokens)) continue;
+          std::printf("attention differs: %s, heads of %zu, %zu tokens behind %zu\n", level->isa, shape.dim, tokens,
+                      filled);
+          return 1;
+        }
+      }
+    }
     for (const strata::formats::Info& format : strata::formats::all()) {
       for (const std::size_t blocks : {1u, 2u, 5u}) {
         // Formats of single values also meet widths that no vector divides.

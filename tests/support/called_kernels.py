@@ -69,6 +69,51 @@ class CalledKernels(CalledDeviceKernels):
         self.native.silu_multiply(name, len(out), address(out), address(up))
         return out
 
+    def attend_span(self, name: str, queries: Floats, keys: Floats, values: Floats) -> tuple[Floats, Floats, Floats]:
+        """Maxima and sums [group], and weighted values [group, dim], of queries over a span of positions."""
+        self._note(name)
+        maxima, sums = np.full((2, len(queries)), np.nan, np.float32)
+        out = np.full_like(queries, np.nan)
+        where = (address(each) for each in (queries, keys, values, maxima, sums, out))
+        self.native.attend_span(name, *queries.shape, len(keys), *where)
+        return maxima, sums, out
+
+    def attend(self, queries: Floats, cache: Floats, start: int) -> Floats:
+        self._note(f"attend.{self.pool.isa}")
+        return super().attend(queries, cache, start)
+
+    def rms_norm(self, x: Floats, weight: Floats, eps: float) -> Floats:
+        """Norms of the rows of `x` [rows, columns]."""
+        self._note("rms_norm")
+        out = np.full_like(x, np.nan)
+        self.native.rms_norm(self.pool, *x.shape, address(x), address(weight), eps, address(out))
+        return out
+
+    def prepare_heads(
+        self,
+        heads: tuple[Floats, Floats, Floats],
+        cache: Floats,
+        start: int,
+        norms: tuple[Floats, Floats] | None,
+        eps: float,
+        scale: float,
+        angles: Floats,
+    ) -> Floats:
+        """Write keys and values of (queries, keys, values) [tokens, heads, dim] to `cache`; return the queries."""
+        self._note("prepare_heads")
+        queries = heads[0].copy()
+        tokens, count, dim = queries.shape
+        weights = (0, 0) if norms is None else tuple(map(address, norms))
+        self.native.prepare_heads(
+            self.pool,
+            (count, cache.shape[1], dim),
+            (*weights, eps, scale, 2 * angles.shape[-1]),
+            (address(cache), cache.shape[2], start),
+            tokens,
+            *map(address, (angles, queries, *heads[1:])),
+        )
+        return queries
+
     def rows_dot(self, name: KernelName, weights: Stored, x: Floats) -> Floats:
         """Products [tokens, rows] of rows as they are stored."""
         return self._dot(name, weights, weights.blocks, x)

@@ -156,6 +156,14 @@ class Kernels:
         self.native.experts(self.pool, handle, tokens, top_k, address(x), address(ids), address(out))
         return out
 
+    def attend(self, queries: Floats, cache: Floats, start: int) -> Floats:
+        """Attention of prepared queries [tokens, heads, dim] behind `start` positions of a layer's cache."""
+        tokens, heads, dim = queries.shape
+        out = np.full_like(queries, np.nan)
+        shape, place = (heads, cache.shape[1], dim), (address(cache), cache.shape[2], start)
+        self.native.attend(self.pool, shape, place, tokens, address(queries), address(out))
+        return out
+
     def combine(self, rows: Floats, weights: Floats, out: Floats) -> Floats:
         tokens, top_k = weights.shape
         result = out.copy()

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from strata_runtime.native import ABI_VERSION, ExpertPart, Layout
+from strata_runtime.native import ABI_VERSION, ExpertPart, HeadRules, HeadShape, LayerCache, Layout
 
 F64 = NDArray[np.float64]
 Q8_BLOCK = np.dtype([("scale", "<f2"), ("values", "i1", (32,))])
@@ -90,6 +90,38 @@ class ReferenceExperts:
         return len(self.gate)
 
 
+class ReferenceDevice:
+    """The device kernel that layers call."""
+
+    def router_topk(
+        self,
+        tokens: int,
+        experts: int,
+        top_k: int,
+        logits: int,
+        bias: int,
+        sigmoid: bool,
+        normalised: bool,
+        scale: float,
+        ids: int,
+        weights: int,
+    ) -> None:
+        largest = float(np.finfo(np.float32).max)
+        given = memory(logits, np.float32, tokens, experts).astype(np.float64)
+        given = np.clip(np.nan_to_num(given, nan=-largest), -largest, largest)
+        with np.errstate(over="ignore"):
+            scores = 1 / (1 + np.exp(-given)) if sigmoid else np.exp(given - given.max(-1, keepdims=True, initial=0))
+        if not sigmoid:
+            scores /= scores.sum(-1, keepdims=True)
+        ranked = scores + memory(bias, np.float32, experts) if bias else scores
+        chosen = np.argsort(-ranked, axis=-1, kind="stable")[:, :top_k]
+        picked = np.take_along_axis(scores, chosen, -1)
+        if normalised:
+            picked /= picked.sum(-1, keepdims=True) + 1e-20
+        memory(ids, np.int32, tokens, top_k)[...] = chosen
+        memory(weights, np.float32, tokens, top_k)[...] = picked * scale
+
+
 @dataclass
 class ReferenceNative:
     """Implements `strata_runtime.native.NativeModule`; counts its calls."""
@@ -97,6 +129,7 @@ class ReferenceNative:
     ABI_VERSION: int = ABI_VERSION
     ISA: str = "reference"
     calls: dict[str, int] = field(default_factory=dict)
+    device: ReferenceDevice = field(default_factory=ReferenceDevice)
 
     def _count(self, name: str) -> None:
         self.calls[name] = self.calls.get(name, 0) + 1
@@ -168,6 +201,56 @@ class ReferenceNative:
         parts = memory(rows, np.float32, tokens, top_k, hidden).astype(np.float64)
         factors = memory(weights, np.float32, tokens, top_k).astype(np.float64)
         memory(out, np.float32, tokens, hidden)[...] += np.einsum("tk,tkh->th", factors, parts)
+
+    def rms_norm(self, pool: ReferencePool, rows: int, columns: int, x: int, weight: int, eps: float, out: int) -> None:
+        given = memory(x, np.float32, rows, columns).astype(np.float64)
+        normed = given / np.sqrt(np.square(given).mean(-1, keepdims=True) + eps)
+        memory(out, np.float32, rows, columns)[...] = normed * memory(weight, np.float32, columns)
+
+    def prepare_heads(
+        self,
+        pool: ReferencePool,
+        shape: HeadShape,
+        rules: HeadRules,
+        cache: LayerCache,
+        tokens: int,
+        angles: int,
+        queries: int,
+        keys: int,
+        values: int,
+    ) -> None:
+        heads, kv_heads, dim = shape
+        query_norm, key_norm, eps, scale, rotated = rules
+        data, capacity, length = cache
+        turns = memory(angles, np.float32, capacity, 2, rotated // 2)[length : length + tokens, :, None]
+        stored = memory(data, np.float32, 2, kv_heads, capacity, dim)[:, :, length : length + tokens]
+
+        def prepared(at: int, count: int, norm: int, factor: float) -> F64:
+            if norm:
+                self.rms_norm(pool, tokens * count, dim, at, norm, eps, at)
+            given = memory(at, np.float32, tokens, count, dim) * np.float64(factor)
+            pairs = given[..., : rotated // 2] + 1j * given[..., rotated // 2 : rotated]
+            pairs *= turns[:, 0] + 1j * turns[:, 1]
+            return np.concatenate((pairs.real, pairs.imag, given[..., rotated:]), -1)
+
+        memory(queries, np.float32, tokens, heads, dim)[...] = prepared(queries, heads, query_norm, scale)
+        stored[0] = prepared(keys, kv_heads, key_norm, 1.0).swapaxes(0, 1)
+        stored[1] = memory(values, np.float32, tokens, kv_heads, dim).swapaxes(0, 1)
+
+    def attend(
+        self, pool: ReferencePool, shape: HeadShape, cache: LayerCache, tokens: int, queries: int, out: int
+    ) -> None:
+        self._count("attend")
+        heads, kv_heads, dim = shape
+        data, capacity, length = cache
+        keys, values = memory(data, np.float32, 2, kv_heads, capacity, dim)[:, :, : length + tokens].astype(np.float64)
+        given = memory(queries, np.float32, tokens, kv_heads, heads // kv_heads, dim).astype(np.float64)
+        scores = np.einsum("thgd,hpd->thgp", given, keys)
+        future = np.arange(length + tokens) > np.arange(length, length + tokens)[:, None]
+        scores[np.broadcast_to(future[:, None, None], scores.shape)] = -np.inf
+        powers = np.exp(scores - scores.max(-1, keepdims=True))
+        found = np.einsum("thgp,hpd->thgd", powers / powers.sum(-1, keepdims=True), values)
+        memory(out, np.float32, tokens, heads, dim)[...] = found.reshape(tokens, heads, dim)
 
     def quantize(self, format: str, rows: int, columns: int, x: int, out: int, pool: object = None) -> None:
         with np.errstate(over="ignore", invalid="ignore"):

@@ -102,6 +102,42 @@ def silu_multiply(gate: Floats, up: Floats) -> Doubles:
     return silu(gate.astype(np.float64)) * up
 
 
+def rms_norm(x: Floats, weight: Floats, eps: float) -> Doubles:
+    """float64 [rows, columns]: rows over their root mean square, times the weight."""
+    wide = x.astype(np.float64)
+    return np.asarray(wide / np.sqrt(np.square(wide).mean(-1, keepdims=True) + eps) * weight)
+
+
+def prepare_heads(
+    heads: Floats, norm: Floats | None, eps: float, scale: float, frequencies: Doubles, start: int
+) -> Doubles:
+    """float64 [tokens, heads, dim]: the first 2 * len(frequencies) elements turn, as pairs half of those apart."""
+    normed = scale * (heads.astype(np.float64) if norm is None else rms_norm(heads, norm, eps))
+    half = len(frequencies)
+    positions = np.arange(start, start + len(heads))[:, None, None]
+    turned = (normed[..., :half] + 1j * normed[..., half : 2 * half]) * np.exp(1j * positions * frequencies)
+    return np.concatenate((turned.real, turned.imag, normed[..., 2 * half :]), -1)
+
+
+def attend_span(queries: Floats, keys: Floats, values: Floats) -> Doubles:
+    """float64 [group, dim]: the attention of queries [group, dim] over positions [positions, dim]."""
+    scores = queries.astype(np.float64) @ keys.astype(np.float64).T
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    return np.asarray(weights / weights.sum(-1, keepdims=True) @ values.astype(np.float64))
+
+
+def attend(queries: Floats, cache: Floats, start: int) -> Doubles:
+    """float64 [tokens, heads, dim]: token t over positions up to start + t of a cache [2, kv_heads, capacity, dim]."""
+    tokens, heads, dim = queries.shape
+    kv_heads = cache.shape[1]
+    grouped = queries.reshape(tokens, kv_heads, heads // kv_heads, dim)
+    out = [
+        [attend_span(group, *cache[:, head, : start + token + 1]) for head, group in enumerate(grouped[token])]
+        for token in range(tokens)
+    ]
+    return np.array(out).reshape(queries.shape)
+
+
 def xor_words(data: NDArray[np.uint8]) -> int:
     """Exclusive or of all whole 64-bit words."""
     return checksum(data)

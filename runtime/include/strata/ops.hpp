@@ -48,6 +48,51 @@ struct ExpertSplit {
 void run_experts(Runner& runner, const Experts& layer, std::size_t tokens, std::size_t top_k, const float* x,
                  const std::int32_t* ids, float* out, const ExpertSplit* split = nullptr);
 
+// out[r] = x[r] / sqrt(mean(x[r]^2) + eps) * weight, for rows of `columns` values; `out` may be `x`.
+void rms_norm(Runner& runner, std::size_t rows, std::size_t columns, const float* x, const float* weight, float eps,
+              float* out);
+
+// Heads of one token: `heads` queries, of which as many in turn share each of `kv_heads` keys and values.
+struct HeadShape {
+  std::size_t heads;
+  std::size_t kv_heads;
+  std::size_t dim;
+
+  std::size_t group() const { return heads / kv_heads; }
+};
+
+// Keys and values of one layer, [2, kv_heads, capacity, dim]. `length` positions are filled.
+struct LayerCache {
+  float* data;
+  std::size_t capacity;
+  std::size_t length;
+
+  float* keys(const HeadShape& shape, std::size_t head) const { return data + head * capacity * shape.dim; }
+  float* values(const HeadShape& shape, std::size_t head) const { return keys(shape, shape.kv_heads + head); }
+};
+
+// What becomes of heads before they attend. Without norms both weights are null; `scale` is for queries alone. The
+// first `rope_dim` elements of a head turn, element i with element i + rope_dim / 2; `angles` has their cosines, then
+// their sines by position: [capacity, 2, rope_dim / 2].
+struct HeadRules {
+  const float* query_norm;
+  const float* key_norm;
+  float eps;
+  float scale;
+  std::size_t rope_dim;
+  const float* angles;
+};
+
+// Norms, scales and rotates queries [tokens, heads, dim] in place, and puts keys, normed and rotated, and values, both
+// [tokens, kv_heads, dim], behind what is in `cache`. Throws std::invalid_argument when they do not fit.
+void prepare_heads(Runner& runner, const HeadShape& shape, const HeadRules& rules, const LayerCache& cache,
+                   std::size_t tokens, float* queries, const float* keys, const float* values);
+
+// out[tokens, heads, dim]: what prepared queries find. Token t, at position cache.length + t, looks at the positions up
+// to its own, in spans of kSpan that are added in order: its bits depend on no other token.
+void attend(Runner& runner, const HeadShape& shape, const LayerCache& cache, std::size_t tokens, const float* queries,
+            float* out);
+
 // XOR of the 64-bit words at `data` (trailing bytes left out): reads memory once, as fast as the pool can. What a read
 // bandwidth is measured with.
 std::uint64_t checksum(Runner& runner, const std::byte* data, std::size_t bytes);

@@ -9,17 +9,20 @@ import torch
 
 from strata_runtime.checkpoint.network import Network
 from strata_runtime.errors import UserError
-from strata_runtime.layers.rotary import RotaryTable
+from strata_runtime.layers.rotary import rotary_angles
 
 MOST_DEFAULT_CONTEXT = 8192
 
 
 @dataclass(slots=True)
 class KVCache:
-    """`data`: float32 [layers, 2, kv_heads, capacity, head_dim], keys before values. `length` positions are filled."""
+    """`data`: float32 [layers, 2, kv_heads, capacity, head_dim], keys before values. `length` positions are filled.
+
+    `angles`: as `rotary_angles` makes them, for `capacity` positions.
+    """
 
     data: torch.Tensor
-    rotary: RotaryTable
+    angles: torch.Tensor
     length: int = field(default=0, init=False)
 
     @property
@@ -31,16 +34,6 @@ class KVCache:
     def bytes(self) -> int:
         """Memory of keys and values."""
         return self.data.nbytes
-
-    @property
-    def keys(self) -> torch.Tensor:
-        """Keys of every layer, [layers, kv_heads, capacity, head_dim]."""
-        return self.data[:, 0]
-
-    @property
-    def values(self) -> torch.Tensor:
-        """Values of every layer, [layers, kv_heads, capacity, head_dim]."""
-        return self.data[:, 1]
 
     def require(self, tokens: int) -> None:
         """Raise `UserError` unless `tokens` more positions fit; nothing is changed."""
@@ -81,7 +74,7 @@ def make_cache(network: Network, capacity: int, layers: int) -> KVCache:
         raise UserError(f"engine.context is {capacity}, but this model reads from 1 to {network.context_length} tokens")
     shape = (layers, 2, network.kv_heads, capacity, network.head_dim)
     try:
-        return KVCache(torch.empty(shape), RotaryTable.make(network, capacity))
+        return KVCache(torch.empty(shape), rotary_angles(network, capacity))
     except (RuntimeError, MemoryError):
         gib = math.prod(shape) * 4 / 2**30
         raise UserError(f"no memory for a KV cache of {gib:.1f} GiB: lower engine.context ({capacity})") from None

@@ -51,7 +51,7 @@ class Mtp:
         """`tensors`: the layer's by role. `workspace` may be the network's: passes of the two do not overlap."""
 
         def norm(role: str) -> RmsNorm:
-            return RmsNorm(floats(tensors[role]), network.norm_eps)
+            return RmsNorm(compute, floats(tensors[role]), network.norm_eps)
 
         self._embedding_norm, self._hidden_norm = norm("mtp_embedding_norm"), norm("mtp_hidden_norm")
         self._final_norm = norm("mtp_final_norm")
@@ -80,10 +80,10 @@ class Mtp:
         """
         tokens, hidden = states.shape
         buffers = self._workspace.buffers(tokens)
-        both = torch.empty(tokens, 2 * hidden)
         self._embedding(ids, buffers.normed)
-        self._embedding_norm(buffers.normed, out=both[:, :hidden])
-        self._hidden_norm(states, out=both[:, hidden:])
+        self._embedding_norm(buffers.normed, out=buffers.normed)
+        self._hidden_norm(states.contiguous(), out=buffers.added)
+        both = torch.cat((buffers.normed, buffers.added), dim=1)
         result = torch.empty(tokens, hidden)
         with cores_for_the_pool():
             self._projection(both, buffers.hidden)

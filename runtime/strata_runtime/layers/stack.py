@@ -48,8 +48,8 @@ class Layer:
     ) -> None:
         """`index`: among all layers, for messages; `place`: among those with routed experts."""
         tensors = weights.tensors
-        self._attn_norm = RmsNorm(floats(tensors["attn_norm"]), network.norm_eps)
-        self._mlp_norm = RmsNorm(floats(tensors["mlp_norm"]), network.norm_eps)
+        self._attn_norm = RmsNorm(compute, floats(tensors["attn_norm"]), network.norm_eps)
+        self._mlp_norm = RmsNorm(compute, floats(tensors["mlp_norm"]), network.norm_eps)
         self._attention = Attention(compute, tensors, network)
         self._mlp: DenseMlp | Moe
         self.experts: LoadedExperts | None = None

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "strata/cpu_features.hpp"
+#include "strata/kernels/attention.hpp"
 #include "strata/kernels/format_kernels.hpp"
 
 namespace strata {
@@ -18,12 +19,15 @@ using Quantize =
 
 using SiluMultiply = Named<void(float* gate, const float* up, std::size_t count)>;
 
+using AttendSpanKernel = Named<void(const AttendSpanArgs& args)>;
+
 using XorWords = Named<void(const std::byte* data, std::size_t words, std::uint64_t* result)>;
 
 struct LevelKernels {
   const char* name;
   const char* isa;
   CpuFeatures needs;
+  AttendSpanKernel attend_span;
   Quantize quantize_input_int8;
   Quantize quantize_input_int8_256;
   SiluMultiply silu_multiply;

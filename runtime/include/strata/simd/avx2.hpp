@@ -30,11 +30,20 @@ struct avx2 {
 
   STRATA_INLINE static Float multiply_add(Float a, Float b, Float c) { return _mm256_fmadd_ps(a, b, c); }
   STRATA_INLINE static Float multiply(Float a, float b) { return _mm256_mul_ps(a, _mm256_set1_ps(b)); }
+  STRATA_INLINE static Float broadcast(float value) { return _mm256_set1_ps(value); }
+  STRATA_INLINE static void store(float* to, Float v) { _mm256_storeu_ps(to, v); }
 
   STRATA_INLINE static float sum(Float v) {
     const __m128 half = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
     const __m128 pair = _mm_add_ps(half, _mm_movehl_ps(half, half));
     return _mm_cvtss_f32(_mm_add_ss(pair, _mm_movehdup_ps(pair)));
+  }
+
+  // The sums of eight vectors.
+  STRATA_INLINE static void sum8(const Float (&v)[8], float* sums) {
+    const __m256 low = _mm256_hadd_ps(_mm256_hadd_ps(v[0], v[1]), _mm256_hadd_ps(v[2], v[3]));
+    const __m256 high = _mm256_hadd_ps(_mm256_hadd_ps(v[4], v[5]), _mm256_hadd_ps(v[6], v[7]));
+    store(sums, _mm256_add_ps(_mm256_permute2f128_ps(low, high, 0x20), _mm256_permute2f128_ps(low, high, 0x31)));
   }
 
   // Integers of stored blocks: 32 bytes, and so 8 sums, of each of `kVectorRows` rows.

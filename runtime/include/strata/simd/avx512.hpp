@@ -31,9 +31,16 @@ struct avx512 {
 
   STRATA_INLINE static Float multiply_add(Float a, Float b, Float c) { return _mm512_fmadd_ps(a, b, c); }
   STRATA_INLINE static Float multiply(Float a, float b) { return _mm512_mul_ps(a, _mm512_set1_ps(b)); }
+  STRATA_INLINE static Float broadcast(float value) { return _mm512_set1_ps(value); }
+  STRATA_INLINE static void store(float* to, Float v) { _mm512_storeu_ps(to, v); }
 
-  STRATA_INLINE static float sum(Float v) {
-    return avx2::sum(_mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1)));
+  STRATA_INLINE static float sum(Float v) { return avx2::sum(folded(v)); }
+
+  // The sums of eight vectors.
+  STRATA_INLINE static void sum8(const Float (&v)[8], float* sums) {
+    avx2::sum8({folded(v[0]), folded(v[1]), folded(v[2]), folded(v[3]), folded(v[4]), folded(v[5]), folded(v[6]),
+                folded(v[7])},
+               sums);
   }
 
   // Integers of stored blocks: 32 bytes, and so 8 sums, of each of `kVectorRows` rows.
@@ -214,6 +221,11 @@ struct avx512 {
 
  protected:
   static constexpr __mmask16 kUpper = 0xff00;
+
+  // The sum of both halves.
+  STRATA_INLINE static __m256 folded(Float v) {
+    return _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
+  }
 
   STRATA_INLINE static __m128i load128(const void* at) { return _mm_loadu_si128(static_cast<const __m128i*>(at)); }
 

@@ -70,8 +70,6 @@ struct avx512vnni : avx512 {
   STRATA_INLINE static Float multiply(Float a, Float b) { return _mm512_mul_ps(a, b); }
   using avx512::multiply;
 
-  STRATA_INLINE static void store(float* to, Float v) { _mm512_storeu_ps(to, v); }
-
   // What sums of weights plus `Bias` start from, given -128 times the sum of the inputs.
   template <int Bias>
   STRATA_INLINE static Ints start(const std::int32_t* sum) {

@@ -47,9 +47,18 @@ struct generic {
 
   STRATA_INLINE static Float multiply(Float a, float b) { return {a.low * b, a.high * b}; }
 
+  STRATA_INLINE static Float broadcast(float value) { return {Float4{} + value, Float4{} + value}; }
+
+  STRATA_INLINE static void store(float* to, Float v) { __builtin_memcpy(to, &v, sizeof v); }
+
   STRATA_INLINE static float sum(Float v) {
     const Float4 half = v.low + v.high;
     return (half[0] + half[2]) + (half[1] + half[3]);
+  }
+
+  // The sums of eight vectors.
+  STRATA_INLINE static void sum8(const Float (&v)[8], float* sums) {
+    for (std::size_t i = 0; i < 8; ++i) sums[i] = sum(v[i]);
   }
 
   // Integers of stored blocks: 32 bytes, and so 8 sums, of each of `kVectorRows` rows.
