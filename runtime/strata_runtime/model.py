@@ -182,10 +182,10 @@ class Model:
         """Read `ids` (int64 [tokens]) behind what is in `cache`, and append them to it.
 
         Returns new float32 logits [1, vocab_size] of the last token, or [tokens, vocab_size]; none for no tokens.
-        `states`: takes what the output layer works on, float32 [tokens, hidden_size]. Up to `WINDOW` tokens, each one's
-        bits are those of reading it alone. `window`: the pass is a verify window, for which `verify.*`, `expert.cache`
-        and `route.*` hold; other passes are exact. Activations take memory in proportion to `tokens`, so long prompts
-        are read in chunks.
+        `states`: takes what the output layer works on, float32 [tokens, hidden_size]. Up to `MAX_WINDOW` tokens, each
+        one's bits are those of reading it alone. `window`: the pass is a verify window, for which `verify.*`,
+        `expert.cache` and `route.*` hold; other passes are exact. Activations take memory in proportion to `tokens`, so
+        long prompts are read in chunks.
 
         Raises `UserError` when the cache is full, an id is outside the vocabulary, the result is not finite
         (`NotFiniteError`), or the halves of a window do not meet (`StallError`); the cache is as before then.

@@ -14,6 +14,8 @@ MAX_TEMPERATURE = 100.0
 MIN_REPETITION_PENALTY = 0.01
 MAX_REPETITION_PENALTY = 100.0
 MAX_SEED = (1 << 64) - 1
+MAX_WINDOW = 8
+"""Most tokens of a window: positions that go through the network together, each with the bits that it has alone."""
 
 
 def _check(name: str, value: object, kind: type | UnionType, holds: Callable[[Any], bool], rule: str) -> None:

@@ -10,14 +10,17 @@ from pathlib import Path
 import pytest
 import torch
 
+from strata_gen.paths import specs_root
+from strata_gen.specs import load_specs
 from strata_runtime.checkpoint.config import read_config
 from strata_runtime.checkpoint.network import Network, read_network
 from strata_runtime.errors import UserError
-from strata_runtime.layers.buffers import WINDOW, Workspace
+from strata_runtime.layers.buffers import Workspace
 from strata_runtime.layers.linear import Compute, Embedding, Linear
 from strata_runtime.layers.norm import RmsNorm
 from strata_runtime.layers.rotary import rotary_angles
 from strata_runtime.layers.router import Router
+from strata_runtime.params import MAX_WINDOW
 from support.checkpoints import make_config
 from support.reference_native import ReferenceNative
 from support.reference_provider import generated_families, stored
@@ -162,9 +165,14 @@ def test_logits_that_are_not_finite_still_choose_experts_that_exist(network: Net
 
 def test_buffers_are_kept_for_short_passes_and_for_the_last_long_one(network: Network) -> None:
     workspace = Workspace(network, 16)
-    kept = [workspace.buffers(tokens) for tokens in range(1, WINDOW + 1)]
+    kept = [workspace.buffers(tokens) for tokens in range(1, MAX_WINDOW + 1)]
     long = workspace.buffers(100)
-    assert [workspace.buffers(tokens) for tokens in range(1, WINDOW + 1)] == kept
+    assert [workspace.buffers(tokens) for tokens in range(1, MAX_WINDOW + 1)] == kept
     assert workspace.buffers(100) is long
     assert workspace.buffers(50).hidden.shape == (50, network.hidden_size)
     assert workspace.buffers(100) is not long
+
+
+def test_the_widest_window_is_the_one_of_the_knobs() -> None:
+    widths = [knob for knob in load_specs((specs_root(),)).knobs if knob.name in ("window.max_tokens", "window.width")]
+    assert [knob.range.maximum for knob in widths] == [MAX_WINDOW, MAX_WINDOW]

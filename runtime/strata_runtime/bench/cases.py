@@ -10,9 +10,6 @@ from strata_runtime.errors import UserError
 
 Kind = Literal["prompt", "decode", "window"]
 
-MOST_WINDOW = 8
-"""Most positions of a window."""
-
 
 @dataclass(frozen=True, slots=True)
 class Case:

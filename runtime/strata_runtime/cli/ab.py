@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from strata_runtime.bench.cases import MOST_WINDOW
 from strata_runtime.cli.draft_options import draft_options, with_drafts
 from strata_runtime.cli.interrupt import Interrupt
 from strata_runtime.cli.knob_command import KnobCommand, Package, package_and_flags
@@ -18,7 +17,7 @@ from strata_runtime.cli.outputs import check_outputs, write_outputs
 from strata_runtime.cli.sampling_options import sampling_options, take_sampling
 from strata_runtime.cli.terminal import Terminal
 from strata_runtime.errors import UserError
-from strata_runtime.params import SamplingParams
+from strata_runtime.params import MAX_WINDOW, SamplingParams
 
 if TYPE_CHECKING:
     from strata_runtime.ab.arms import Arm
@@ -132,7 +131,7 @@ _file = click.Path(path_type=Path)
 @click.option("--tokens", type=_file, metavar="FILE", help="Or on a JSON list of lists of token ids.")
 @click.option(
     "--window",
-    type=click.IntRange(1, MOST_WINDOW),
+    type=click.IntRange(1, MAX_WINDOW),
     default=4,
     show_default=True,
     metavar="T",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from strata_runtime.bench.cases import MOST_WINDOW, Plan, check_fits, make_plan
+from strata_runtime.bench.cases import Plan, check_fits, make_plan
 from strata_runtime.bench.machine import usable_cpus
 from strata_runtime.cli.interrupt import Interrupt
 from strata_runtime.cli.knob_command import KnobCommand, package_and_flags
@@ -17,6 +17,7 @@ from strata_runtime.cli.terminal import Terminal
 from strata_runtime.errors import UserError
 from strata_runtime.knobs.grammar import show
 from strata_runtime.loading import model_path, settle
+from strata_runtime.params import MAX_WINDOW
 from strata_runtime.provider import Provider, make_pool
 
 if TYPE_CHECKING:
@@ -105,8 +106,8 @@ def _write(results: Results, json_file: str | None, plot: str | None) -> None:
 )
 @click.option(
     "--window",
-    type=NumberList(1, MOST_WINDOW, may_be_empty=True),
-    default="1-8",
+    type=NumberList(1, MAX_WINDOW, may_be_empty=True),
+    default=f"1-{MAX_WINDOW}",
     show_default=True,
     metavar="N,N,...",
     help="Windows: tokens that go through the network in one pass, with logits for each; none for none.",

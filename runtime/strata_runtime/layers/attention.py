@@ -11,10 +11,11 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from strata_runtime.checkpoint.network import Network
 from strata_runtime.checkpoint.stored import Stored
-from strata_runtime.layers.buffers import WINDOW, Buffers
+from strata_runtime.layers.buffers import Buffers
 from strata_runtime.layers.kv_cache import KVCache
 from strata_runtime.layers.linear import Compute, Linear, floats
 from strata_runtime.native import HeadRules, HeadShape, LayerCache
+from strata_runtime.params import MAX_WINDOW
 
 _NO_MASK = torch.empty(0)
 
@@ -24,7 +25,7 @@ class Reach:
     """What one pass reads and writes of a cache, made once per pass.
 
     `layers`: what kernels are told of each layer. `data`: the cache's, up to the pass's last position. `mask`: beyond
-    `WINDOW` tokens [tokens, positions], -inf where a token may not look.
+    `MAX_WINDOW` tokens [tokens, positions], -inf where a token may not look.
     """
 
     layers: tuple[LayerCache, ...]
@@ -41,7 +42,7 @@ class Reach:
             tuple((first + layer * step, cache.capacity, start) for layer in range(cache.data.shape[0])),
             cache.angles.data_ptr(),
             cache.data[:, :, :, :stop],
-            _NO_MASK if tokens <= WINDOW else torch.full((tokens, stop), -math.inf).triu_(start + 1),
+            _NO_MASK if tokens <= MAX_WINDOW else torch.full((tokens, stop), -math.inf).triu_(start + 1),
         )
 
 
@@ -70,7 +71,7 @@ class Attention:
         native, pool, cache, tokens = self._compute.native, self._compute.pool, reach.layers[layer], buffers.tokens
         queries, keys, values = buffers.q.data_ptr(), buffers.k.data_ptr(), buffers.v.data_ptr()
         native.prepare_heads(pool, self._shape, self._rules, cache, tokens, reach.angles, queries, keys, values)
-        if tokens <= WINDOW:
+        if tokens <= MAX_WINDOW:
             native.attend(pool, self._shape, cache, tokens, queries, buffers.attended.data_ptr())
         else:
             self._attend_many(buffers, reach.data[layer], reach.mask)

@@ -7,9 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from strata_runtime.checkpoint.network import Network
-
-WINDOW = 8
-"""Up to so many tokens, buffers are kept for every number of tokens, and each token's bits are those it has alone."""
+from strata_runtime.params import MAX_WINDOW
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +53,7 @@ def make_buffers(network: Network, mlp_width: int, tokens: int) -> Buffers:
 
 
 class Workspace:
-    """Buffers by number of tokens: kept for each up to `WINDOW`, and for the last larger one. For one thread."""
+    """Buffers by number of tokens: kept for each up to `MAX_WINDOW`, and for the last larger one. For one thread."""
 
     __slots__ = ("_large", "_mlp_width", "_network", "_small")
 
@@ -67,7 +65,7 @@ class Workspace:
 
     def buffers(self, tokens: int) -> Buffers:
         """Return the buffers of a pass; what is in them is undefined."""
-        if tokens <= WINDOW:
+        if tokens <= MAX_WINDOW:
             if tokens not in self._small:
                 self._small[tokens] = make_buffers(self._network, self._mlp_width, tokens)
             return self._small[tokens]

@@ -6,16 +6,16 @@ from collections.abc import Callable
 
 import torch
 
-from strata_runtime.layers.buffers import WINDOW
+from strata_runtime.params import MAX_WINDOW
 
 
 def by_token(x: torch.Tensor, apply: Callable[[torch.Tensor], object]) -> None:
-    """Apply an in-place function to `x` [tokens, features], contiguous: token by token up to `WINDOW` tokens.
+    """Apply an in-place function to `x` [tokens, features], contiguous: token by token up to `MAX_WINDOW` tokens.
 
     torch computes exp in vectors, and the elements that fill none one by one, which rounds differently: in one call
     over several tokens other elements would be those.
     """
-    if 1 < x.shape[0] <= WINDOW:
+    if 1 < x.shape[0] <= MAX_WINDOW:
         for row in x.unbind(0):
             apply(row)
     else:
