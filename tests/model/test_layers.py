@@ -16,6 +16,7 @@ from strata_runtime.checkpoint.config import read_config
 from strata_runtime.checkpoint.network import Network, read_network
 from strata_runtime.errors import UserError
 from strata_runtime.layers.buffers import Workspace
+from strata_runtime.layers.kv_cache import make_cache
 from strata_runtime.layers.linear import Compute, Embedding, Linear
 from strata_runtime.layers.norm import RmsNorm
 from strata_runtime.layers.rotary import rotary_angles
@@ -158,6 +159,21 @@ def test_logits_that_are_not_finite_still_choose_experts_that_exist(network: Net
     chosen = buffers.expert_ids[0].tolist()
     assert len(set(chosen)) == 3
     assert all(0 <= expert < 8 for expert in chosen)
+
+
+# --- KV cache
+
+
+def test_a_cache_that_memory_does_not_hold_says_how_large_it_is(
+    network: Network, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
+
+    monkeypatch.setattr(torch, "empty", refuse)
+    needed = 2 * 4 * 3 * network.kv_heads * network.head_dim * 40
+    with pytest.raises(UserError, match=f"no memory for a KV cache of {needed / 1024:.1f} KiB: lower engine.context"):
+        make_cache(network, 40, 3)
 
 
 # --- buffers

@@ -87,7 +87,7 @@ def test_with_little_memory_weights_stay_as_they_are_stored_and_a_note_says_so(
     short, stored = load(tiny), load(tiny, engine_weight_layout="stored")
     (note,) = short.info.notes
     assert "weights stay as they are stored" in note
-    assert "and 100 MiB are available (engine.weight_layout)" in note
+    assert "and 100.0 MiB are available (engine.weight_layout)" in note
     assert short.info.arranged_bytes == 0
     assert torch.equal(logits(short), logits(stored))
     assert load(tiny, engine_weight_layout="compute").info.arranged_bytes > 0  # asked for, so memory is not judged
@@ -118,7 +118,7 @@ def test_auto_leaves_memory_for_what_is_to_come(provider: Provider, pool: Any, m
     fits, short = (choose(provider, pool, weights, "auto", reserved=size * MIB) for size in (43, 44))
     assert (fits.arranged_bytes, fits.notes, isinstance(fits.placer, InFile)) == (0, (), False)
     assert isinstance(short.placer, InFile)
-    assert "300 MiB are available beside the KV cache of 44 MiB" in short.notes[0]
+    assert "300.0 MiB are available beside the KV cache of 44.0 MiB" in short.notes[0]
 
 
 @pytest.mark.native
@@ -128,7 +128,7 @@ def test_memory_that_the_system_refuses(provider: Provider, pool: Any, monkeypat
 
     monkeypatch.setattr(layout_module, "Arranger", refuse)
     weights = one_matrix(provider, "q8_0", 64, 64)
-    with pytest.raises(UserError, match=r"engine.weight_layout compute takes 0 MiB, and the system gives no such"):
+    with pytest.raises(UserError, match=r"engine.weight_layout compute takes 4.\d KiB, and the system gives no such"):
         choose(provider, pool, weights, "compute")
     choice = choose(provider, pool, weights, "auto")
     assert isinstance(choice.placer, InFile)

@@ -11,6 +11,7 @@ from strata_runtime.bench.parts import PART_TITLES, Part, Parts
 from strata_runtime.bench.results import Results, Row
 from strata_runtime.bench.spread import Spread
 from strata_runtime.model import ModelInfo
+from strata_runtime.sizes import size
 
 _UNITS = {"prompt": "ms a prompt", "decode": "ms a token", "window": "ms a window"}
 
@@ -27,11 +28,11 @@ def lines(results: Results) -> Iterator[str]:
 
 
 def _head(results: Results) -> Iterator[str]:
-    info, gib = results.info, 1 << 30
+    info = results.info
     yield from surroundings(info, results.isa)
     yield f"loaded in {results.load_s:.2f} s, first token after {results.first_token_s:.2f} s"
     share = results.peak_bytes / info.checkpoint_bytes
-    yield f"peak memory {results.peak_bytes / gib:.2f} GiB, {share:.2f} times the checkpoint's size"
+    yield f"peak memory {size(results.peak_bytes)}, {share:.2f} times the checkpoint's size"
     for threads, rate in results.bandwidth.items():
         spread = f"{rate.least / 1e9:.1f} to {rate.most / 1e9:.1f}"
         yield f"memory reads {rate.median / 1e9:.1f} GB/s with {_threads(threads)} ({spread})"

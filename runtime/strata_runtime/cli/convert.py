@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from strata_runtime.cli.sizes import size
 from strata_runtime.cli.terminal import Terminal
 from strata_runtime.provider import find_provider
+from strata_runtime.sizes import size
 
 if TYPE_CHECKING:
     from strata_runtime.convert.run import Conversion

@@ -11,11 +11,11 @@ import click
 
 from strata_runtime import __version__
 from strata_runtime.cli.knob_command import KnobCommand, Package, package_and_flags
-from strata_runtime.cli.sizes import size
 from strata_runtime.errors import UserError
 from strata_runtime.knobs import Resolution, resolve
 from strata_runtime.knobs.grammar import show
 from strata_runtime.provider import Provider, make_pool, survey
+from strata_runtime.sizes import size
 
 if TYPE_CHECKING:
     from strata_runtime.engine import Engine

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 
 import torch
@@ -10,6 +9,7 @@ import torch
 from strata_runtime.checkpoint.network import Network
 from strata_runtime.errors import UserError
 from strata_runtime.layers.rotary import rotary_angles
+from strata_runtime.sizes import size
 
 MOST_DEFAULT_CONTEXT = 8192
 
@@ -76,5 +76,5 @@ def make_cache(network: Network, capacity: int, layers: int) -> KVCache:
     try:
         return KVCache(torch.empty(shape), rotary_angles(network, capacity))
     except (RuntimeError, MemoryError):
-        gib = math.prod(shape) * 4 / 2**30
-        raise UserError(f"no memory for a KV cache of {gib:.1f} GiB: lower engine.context ({capacity})") from None
+        needed = size(cache_bytes(network, capacity, layers))
+        raise UserError(f"no memory for a KV cache of {needed}: lower engine.context ({capacity})") from None

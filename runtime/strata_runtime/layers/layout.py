@@ -15,6 +15,7 @@ from strata_runtime.formats import FormatInfo
 from strata_runtime.layers.placing import Arranger, InFile, Layouts
 from strata_runtime.memory import available_bytes
 from strata_runtime.native import NativeModule, Pool
+from strata_runtime.sizes import size
 
 WeightLayout = Literal["auto", "stored", "compute"]
 
@@ -89,23 +90,19 @@ def choose_layout(
         return Choice(InFile())
     free = available_bytes(root) if choice == "auto" else None
     if free is not None and needed + reserved + max(_KEPT_FREE, needed // _KEPT_FREE_SHARE) > free:
-        beside = f" beside the KV cache of {_mebibytes(reserved)}" if reserved >= 1 << 20 else ""
-        return Choice(InFile(), (_short(needed, f"{_mebibytes(free)} are available{beside}"),))
+        beside = f" beside the KV cache of {size(reserved)}" if reserved >= 1 << 20 else ""
+        return Choice(InFile(), (_short(needed, f"{size(free)} are available{beside}"),))
     try:
         return Choice(Arranger(native, pool, layouts, needed))
     except MemoryError:
         reason = "the system gives no such memory"
     if choice == "compute":
-        raise UserError(f"engine.weight_layout compute takes {_mebibytes(needed)}, and {reason}: choose stored")
+        raise UserError(f"engine.weight_layout compute takes {size(needed)}, and {reason}: choose stored")
     return Choice(InFile(), (_short(needed, reason),))
-
-
-def _mebibytes(size: int) -> str:
-    return f"{size / (1 << 20):,.0f} MiB"
 
 
 def _short(needed: int, reason: str) -> str:
     return (
         "weights stay as they are stored, and several tokens at once take up to twice as long: arranging them for "
-        f"this CPU takes {_mebibytes(needed)}, and {reason} (engine.weight_layout)"
+        f"this CPU takes {size(needed)}, and {reason} (engine.weight_layout)"
     )
