@@ -37,8 +37,7 @@ def model_path(path: str | os.PathLike[str]) -> Path:
     if "\0" in str(folder):
         raise UserError(f"{str(folder)!r}: a path cannot hold a NUL character")
     try:
-        mode = folder.stat().st_mode
-        is_model = stat.S_ISDIR(mode) or (stat.S_ISREG(mode) and is_gguf(folder))
+        is_model = stat.S_ISDIR(folder.stat().st_mode) or is_gguf(folder)
     except (FileNotFoundError, NotADirectoryError):
         raise UserError(f"{folder}: no such folder or file") from None
     except OSError as problem:

@@ -1,13 +1,16 @@
-"""Files that are read whole, from folders that nobody vouches for."""
+"""Files whose paths nobody vouches for: what can be opened without waiting, and what is read whole."""
 
 from __future__ import annotations
 
+import os
 import stat
 from pathlib import Path
 
 from strata_runtime.errors import UserError
+from strata_runtime.sizes import size
 
 BYTES_AT_MOST = 1 << 30
+STDOUT = "-"
 
 
 def require_file(path: Path) -> int:
@@ -21,11 +24,35 @@ def require_file(path: Path) -> int:
     return found.st_size
 
 
+def check_target(path: Path, option: str = "") -> None:
+    """Raise `UserError` when no file can be written at `path`, before minutes are spent on what it shall hold.
+
+    A file that is there may be replaced. `option`: what named it, for messages.
+    """
+    named = f"{option} {path}".strip()
+    if str(path) == STDOUT:
+        raise UserError(f"{named}: standard output does not take this; name a file to write")
+    if "\0" in str(path):
+        raise UserError(f"{named!r}: a path cannot hold a NUL character")
+    try:
+        if path.is_dir():
+            raise UserError(f"{named}: a folder; name the file to write")
+        folder = path.absolute().parent
+        if not folder.is_dir():
+            raise UserError(f"{named}: there is no folder {folder}")
+        if path.exists():
+            require_file(path)
+        if not os.access(path if path.exists() else folder, os.W_OK):
+            raise UserError(f"{named}: no permission to write there")
+    except OSError as problem:
+        raise UserError(f"{named:.100}: no file can have this name: {problem.strerror}") from None
+
+
 def read_whole(path: Path) -> bytes:
     """Return the content of a file. Raises `UserError` when it cannot be read, is none, or is larger than 1 GiB."""
     try:
         if require_file(path) > BYTES_AT_MOST:
-            raise UserError(f"{path}: more than {BYTES_AT_MOST >> 30} GiB: too large for what it should hold")
+            raise UserError(f"{path}: more than {size(BYTES_AT_MOST)}: too large for what it should hold")
         return path.read_bytes()
     except OSError as problem:
         raise UserError(f"{path}: cannot be read: {problem.strerror}") from None

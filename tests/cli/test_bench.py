@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import signal
 import time
@@ -105,7 +106,7 @@ def test_threads_are_as_the_knob_says_unless_asked_for(bench):
         (["--plot", "x.bmp"], "--plot x.bmp: the name must end in .png, .svg or .pdf"),
         (["--plot", "/no/such/x.png"], "there is no folder /no/such"),
         (["--json", "/no/such/x.json"], "there is no folder /no/such"),
-        (["--json", "/"], "name a file to write"),
+        (["--json", "/"], "--json /: a folder; name the file to write"),
         (["--json", "x" * 300], "no file can have this name"),
         (["--pool-threds", "1"], "Did you mean"),
     ],
@@ -124,11 +125,15 @@ def test_a_plot_without_matplotlib_says_how_to_get_it(bench, monkeypatch, tmp_pa
     assert "pip install 'strata-gen[plot]'" in done.stderr
 
 
-def test_a_file_that_cannot_be_written_is_one_message(bench):
+def test_a_file_that_cannot_be_written_is_one_message(bench, monkeypatch, tmp_path):
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full)
     words = ["--rounds", "1", "--prompt", "none", "--window", "none", "--decode", "1"]
-    done = bench(*words, "--json", "/dev/full")
+    done = bench(*words, "--json", tmp_path / "x.json")
     assert done.exit_code == 2
-    assert "/dev/full: cannot be written: No space left on device" in done.stderr
+    assert "x.json: cannot be written: No space left on device" in done.stderr
 
 
 def test_ctrl_c_shows_what_there_is(folder, start, tmp_path):

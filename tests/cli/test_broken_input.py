@@ -78,7 +78,7 @@ PROMPTS = [
     (["--prompt-file", "absent"], "absent: cannot be read: No such file"),
     (["--prompt-file", "."], ".: cannot be read: Is a directory"),
     (["--prompt-file", ""], "--prompt-file is empty"),
-    (["--prompt-file", "/dev/zero"], "/dev/zero: more than "),
+    (["--prompt-file", "/dev/zero"], "/dev/zero: not a file but a pipe or a device; - reads standard input"),
     (["--prompt-file", "a\0b"], "not a path"),
     (["--prompt-file", "n" * 300], "File name too long"),
     (["--chat", "--system", "a\udcff", "--prompt", "b"], "not valid Unicode"),

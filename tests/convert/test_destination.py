@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import os
 import resource
 import shutil
 import signal
@@ -80,8 +81,8 @@ def test_only_gguf_files_are_replaced(folder: Path, to_gguf: Convert) -> None:
     ("name", "message"),
     [
         (".", "a folder; name the file to write"),
-        ("absent/model.gguf", "absent: no such folder"),
-        ("x" * 300, "cannot be written: File name too long"),
+        ("absent/model.gguf", "model.gguf: there is no folder .*absent"),
+        ("x" * 300, "no file can have this name: File name too long"),
         ("x" * 250, "cannot be written: File name too long"),
         ("a\0b", "a path cannot hold a NUL character"),
     ],
@@ -92,6 +93,22 @@ def test_a_place_that_cannot_be_written(
     with pytest.raises(UserError, match=message):
         to_gguf(folder, out_folder / name)
     assert list(out_folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["model.gguf", "model.gguf.partial"])
+def test_a_pipe_is_not_waited_for(folder: Path, out: Path, to_gguf: Convert, name: str) -> None:
+    os.mkfifo(out.with_name(name))
+    with pytest.raises(UserError, match=f"{name}: not a file but a pipe or a device"):
+        to_gguf(folder, out, force=True)
+    assert [path.name for path in out.parent.iterdir()] == [name]
+
+
+def test_a_file_does_not_become_named_like_standard_output(
+    folder: Path, out_folder: Path, to_gguf: Convert, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(out_folder)
+    with pytest.raises(UserError, match="-: standard output does not take this"):
+        to_gguf(folder, Path("-"))
 
 
 def test_a_folder_without_the_right_to_write(folder: Path, to_gguf: Convert) -> None:
@@ -105,7 +122,7 @@ def test_the_space_is_looked_at_first(
 ) -> None:
     usage = shutil.disk_usage(out.parent)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=100_000))
-    with pytest.raises(UserError, match=r"out: has 0 MiB free, but the file takes 1 MiB"):
+    with pytest.raises(UserError, match=r"out: has 97.7 KiB free, but the file takes 581.2 KiB"):
         to_gguf(folder, out)
     assert list(out.parent.iterdir()) == []
 

@@ -368,8 +368,8 @@ def pipe_of(path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "expected"),
     [
-        (folder_of, "not a file; give the .gguf file itself"),
-        (pipe_of, "not a file; give the .gguf file itself"),
+        (folder_of, "cannot be read: Is a directory"),
+        (pipe_of, "not a file but a pipe or a device"),
         (lambda path: None, "cannot be read: No such file or directory"),
         (lambda path: path.symlink_to(path), "cannot be read: Too many levels of symbolic links"),
     ],

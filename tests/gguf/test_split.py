@@ -80,7 +80,7 @@ CASES: dict[str, tuple[Callable[[list[Path]], object], str]] = {
     "a part that leads back to the first": (link, "must be part 2 of 3, but says it is part 1 of 3"),
     "a truncated part": (lambda p: p[1].write_bytes(p[1].read_bytes()[:-1]), "tensor 't1' takes 32 bytes at offset 0"),
     "an empty part": (lambda p: p[1].write_bytes(b""), "00002-of-00003.gguf: not a GGUF file"),
-    "a part that is a folder": (lambda p: (p[1].unlink(), p[1].mkdir()), "not a file"),
+    "a part that is a folder": (lambda p: (p[1].unlink(), p[1].mkdir()), "Is a directory"),
     "a whole file as a part": (
         lambda p: rewrite(p[1], []),
         "must be part 2 of 3, but says it is not a part of a split",

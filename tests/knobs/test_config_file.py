@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -103,6 +104,17 @@ def test_what_editors_elsewhere_write_is_read(knobs: tuple[KnobInfo, ...], tmp_p
     assert resolve(knobs, environ={}, config_file=path).values["demo.count"] == 12
 
 
-def test_a_file_without_an_end_is_refused(knobs: tuple[KnobInfo, ...]) -> None:
-    with pytest.raises(UserError, match="config file /dev/zero is larger than 1 MiB"):
-        resolve(knobs, environ={}, config_file=Path("/dev/zero"))
+def test_a_file_that_is_too_large_is_refused(knobs: tuple[KnobInfo, ...], tmp_path: Path) -> None:
+    path = tmp_path / "strata.toml"
+    path.write_bytes(b"#" * ((1 << 20) + 1))
+    with pytest.raises(UserError, match=r"strata.toml is larger than 1.0 MiB"):
+        resolve(knobs, environ={}, config_file=path)
+
+
+def test_a_device_without_an_end_and_a_pipe_without_a_writer_are_refused(
+    knobs: tuple[KnobInfo, ...], tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", Path("/dev/zero")):
+        with pytest.raises(UserError, match=f"{path}: not a file but a pipe or a device"):
+            resolve(knobs, environ={}, config_file=path)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from strata_runtime.checkpoint.header import ITEM_BYTES, Entry, parse_header
 from strata_runtime.errors import UserError
+from strata_runtime.whole_file import require_file
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,6 +30,7 @@ class Shard:
 def open_shard(path: Path) -> Shard:
     """Map a file and check its header. Raises `UserError` when it cannot be read or is not sound."""
     try:
+        require_file(path)
         with path.open("rb") as file:
             size = file.seek(0, 2)
             mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""

@@ -12,6 +12,8 @@ import click
 from strata_runtime.cli.knob_command import KnobCommand, package_and_flags
 from strata_runtime.cli.main import Entry, LazyGroup
 from strata_runtime.cli.terminal import Terminal
+from strata_runtime.params import MAX_WINDOW
+from strata_runtime.whole_file import check_target
 
 if TYPE_CHECKING:
     from strata_runtime.evaluation.divergence import Divergence
@@ -32,7 +34,9 @@ def command() -> None:
 @click.option("--model", required=True, metavar="PATH", help="Folder or GGUF file of the model.")
 @click.option("--tokens", type=click.Path(path_type=Path), metavar="FILE", help="JSON list of lists of token ids.")
 @click.option("--text", "texts", multiple=True, type=click.Path(path_type=Path), metavar="FILE", help="A text to read.")
-@click.option("--window", type=click.IntRange(1, 8), default=1, show_default=True, help="Positions of one window.")
+@click.option(
+    "--window", type=click.IntRange(1, MAX_WINDOW), default=1, show_default=True, help="Positions of one window."
+)
 @click.option(
     "--out", type=click.Path(path_type=Path), metavar="FILE.npz", help="Where to write, in place of STRATA_LOGPOS."
 )
@@ -64,6 +68,8 @@ def logpos(
     from strata_runtime.evaluation.record import load_record
     from strata_runtime.evaluation.sequences import read_texts, read_tokens
 
+    if out is not None:
+        check_target(out, "--out")
     reference = None if at is None else load_record(at)
     sequences = read_tokens(tokens) if tokens is not None else []
     package, flags = package_and_flags(ctx, others)
@@ -76,7 +82,9 @@ def logpos(
         progress=terminal.progress("loading layer"),
         report=terminal.say,
     ) as engine:
-        out = out or (Path(engine.settings.eval.logpos) if engine.settings.eval.logpos else None)
+        if out is None and engine.settings.eval.logpos:
+            out = Path(engine.settings.eval.logpos)
+            check_target(out, "eval.logpos")
         if out is None:
             raise click.UsageError("Say where to write: --out FILE.npz, or the variable STRATA_LOGPOS.")
         sequences = sequences or read_texts(texts, engine)

@@ -19,6 +19,7 @@ from strata_runtime.cli.sampling_options import sampling_options, take_sampling
 from strata_runtime.cli.terminal import Terminal
 from strata_runtime.knobs.grammar import show
 from strata_runtime.params import DEFAULT_MAX_TOKENS, SamplingParams
+from strata_runtime.whole_file import check_target
 
 if TYPE_CHECKING:
     from strata_runtime.engine import Engine
@@ -82,9 +83,11 @@ def _write_logpos(engine: Engine, prompt: Prompt, terminal: Terminal) -> None:
         return
     from strata_runtime.evaluation.logpos import measure
 
+    out = Path(settings.eval.logpos)
+    check_target(out, "eval.logpos")
     width = settings.window.width or settings.window.max_tokens
     progress = terminal.progress("reading the prompt in windows, position")
-    measure(engine, [engine.encode(prompt)], width, progress=progress).save(Path(settings.eval.logpos))
+    measure(engine, [engine.encode(prompt)], width, progress=progress).save(out)
 
 
 def _closing_line(result: GenerationResult, *, greedy: bool) -> str:

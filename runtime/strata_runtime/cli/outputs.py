@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,17 +11,20 @@ import click
 
 from strata_runtime.bench.plot import pictures
 from strata_runtime.errors import UserError
-
-STDOUT = "-"
+from strata_runtime.whole_file import STDOUT, check_target
 
 
 def check_outputs(json_file: str | None, plot: str | None) -> None:
     """Raise `UserError` when a file cannot be written, before minutes are spent on what it shall hold."""
     if json_file not in (None, STDOUT):
-        _check_target("--json", json_file)
+        if not json_file:
+            raise UserError("--json '': name a file to write")
+        check_target(Path(json_file), "--json")
     if plot is not None:
+        if plot == STDOUT:
+            raise UserError(f"--plot {plot}: a picture is not for standard output; name a file to write")
         for path in pictures(plot):
-            _check_target("--plot", str(path))
+            check_target(path, "--plot")
 
 
 def write_outputs(
@@ -40,20 +42,6 @@ def write_outputs(
     if plot is not None:
         for path in pictures(plot):
             _save(path, draw)
-
-
-def _check_target(option: str, name: str) -> None:
-    path = Path(name)
-    try:
-        if not name or path.is_dir():
-            raise UserError(f"{option} {name!r}: name a file to write")
-        folder = path.absolute().parent
-        if not folder.is_dir():
-            raise UserError(f"{option} {name}: there is no folder {folder}")
-        if not os.access(path if path.exists() else folder, os.W_OK):
-            raise UserError(f"{option} {name}: no permission to write there")
-    except OSError as problem:
-        raise UserError(f"{option} {name:.100}: no file can have this name: {problem.strerror}") from None
 
 
 def _save(path: Path, write: Callable[[Path], object]) -> None:

@@ -8,6 +8,7 @@ import click
 
 from strata_runtime.cli.knob_command import KnobCommand, package_and_flags
 from strata_runtime.cli.terminal import Terminal
+from strata_runtime.whole_file import check_target
 
 
 @click.command(cls=KnobCommand)
@@ -36,6 +37,7 @@ def command(
     from strata_runtime.engine import Engine
     from strata_runtime.evaluation.sequences import read_texts, read_tokens
 
+    check_target(out, "--out")
     sequences = read_tokens(tokens) if tokens is not None else []
     package, flags = package_and_flags(ctx, others)
     terminal = Terminal(quiet=quiet)

@@ -9,6 +9,8 @@ from typing import BinaryIO
 import click
 
 from strata_runtime.errors import UserError
+from strata_runtime.sizes import size
+from strata_runtime.whole_file import require_file
 
 STDIN = "-"
 PROMPT_AT_MOST = 1 << 28  # bytes; a device such as /dev/zero never ends
@@ -32,6 +34,7 @@ def _read_file(name: str) -> str:
     if not name:
         raise click.UsageError("--prompt-file is empty: name a file.")
     try:
+        _require_file(Path(name))
         with Path(name).open("rb") as file:
             return _decode(_read(file, name), name)
     except ValueError:
@@ -40,13 +43,20 @@ def _read_file(name: str) -> str:
         raise UserError(f"{name}: cannot be read: {problem.strerror}") from None
 
 
+def _require_file(path: Path) -> None:
+    try:
+        require_file(path)
+    except UserError as problem:
+        raise UserError(f"{problem}; - reads standard input") from None
+
+
 def _read(file: BinaryIO, where: str) -> bytes:
     try:
         data = file.read(PROMPT_AT_MOST + 1)
     except OSError as problem:
         raise UserError(f"{where}: cannot be read: {problem.strerror}") from None
     if len(data) > PROMPT_AT_MOST:
-        raise UserError(f"{where}: more than {PROMPT_AT_MOST >> 20} MiB: longer than any context")
+        raise UserError(f"{where}: more than {size(PROMPT_AT_MOST)}: longer than any context")
     return data
 
 

@@ -11,19 +11,16 @@ from pathlib import Path
 
 from strata_runtime.errors import UserError
 from strata_runtime.gguf.reader import is_gguf
+from strata_runtime.sizes import size
+from strata_runtime.whole_file import check_target, require_file
 
 _SUFFIX = ".partial"
 
 
 def check_destination(out: Path, *, force: bool) -> None:
     """Raise `UserError` when `out` cannot be written, or is there already. `force` replaces a GGUF file."""
-    if "\0" in str(out):
-        raise UserError(f"{str(out)!r}: a path cannot hold a NUL character")
+    check_target(out)
     try:
-        if out.is_dir():
-            raise UserError(f"{out}: a folder; name the file to write")
-        if not out.parent.is_dir():
-            raise UserError(f"{out.parent}: no such folder")
         if not out.exists():
             return
         if not force:
@@ -38,7 +35,7 @@ def check_space(out: Path, needed: int) -> None:
     """Raise `UserError` when the disk has less than `needed` bytes for `out`: what is there stays until the end."""
     free = shutil.disk_usage(out.parent).free
     if free < needed:
-        raise UserError(f"{out.parent}: has {free / 2**20:,.0f} MiB free, but the file takes {needed / 2**20:,.0f} MiB")
+        raise UserError(f"{out.parent}: has {size(free)} free, but the file takes {size(needed)}")
 
 
 @contextlib.contextmanager
@@ -50,6 +47,8 @@ def replacing(out: Path) -> Iterator[Path]:
     """
     partial = out.with_name(out.name + _SUFFIX)
     try:
+        if partial.exists():
+            require_file(partial)
         with partial.open("ab") as held:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
             try:

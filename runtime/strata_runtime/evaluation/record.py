@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from strata_runtime.errors import UserError
+from strata_runtime.whole_file import check_target, require_file
 
 TOP = 20
 
@@ -49,6 +50,7 @@ class LogposRecord:
 
     def save(self, path: Path) -> None:
         """Write the arrays under their names. Raises `UserError` when the file cannot be written."""
+        check_target(path)
         arrays = {field.name: getattr(self, field.name) for field in fields(self)}
         try:
             with path.open("wb") as file:
@@ -77,6 +79,7 @@ def _check(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
 def load_record(path: Path) -> LogposRecord:
     """Read a record. Raises `UserError` for a file that is none."""
     try:
+        require_file(path)
         with np.load(path, allow_pickle=False) as found:
             arrays = {name: found[name] for name in _DTYPES if name in found}
     except OSError as problem:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import mmap
-import stat
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from strata_runtime.gguf.cursor import Cursor
 from strata_runtime.gguf.metadata import Metadata, read_metadata
 from strata_runtime.gguf.tensors import GgufTensor, read_tensors
 from strata_runtime.gguf.types import BlockFormat
+from strata_runtime.whole_file import require_file
 
 MAGIC = b"GGUF"
 VERSIONS = (2, 3)
@@ -29,7 +29,8 @@ class Part:
 
 
 def is_gguf(path: Path) -> bool:
-    """Whether a file begins as GGUF files do. Raises `OSError` when it cannot be read."""
+    """Whether a file begins as GGUF files do. Raises `OSError` when it cannot be read, `UserError` when it is none."""
+    require_file(path)
     with path.open("rb") as file:
         return file.read(len(MAGIC)) == MAGIC
 
@@ -63,9 +64,7 @@ def parse(path: Path, content: memoryview, formats: Mapping[str, BlockFormat]) -
 def open_part(path: Path, formats: Mapping[str, BlockFormat]) -> Part:
     """Map one file and read its tables. Raises `UserError` when it cannot be read or is not sound."""
     try:
-        # Opening a pipe would wait for a writer.
-        if not stat.S_ISREG(path.stat().st_mode):
-            raise UserError(f"{path}: not a file; give the .gguf file itself")
+        require_file(path)
         with path.open("rb") as file:
             size = file.seek(0, 2)
             mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""

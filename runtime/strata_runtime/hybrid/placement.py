@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from strata_runtime.errors import UserError
 from strata_runtime.strict_json import read_object
+from strata_runtime.whole_file import check_target
 
 Counts = NDArray[np.int64]
 """How often each expert was chosen, [layers with routed experts, experts]."""
@@ -31,6 +32,7 @@ class ExpertProfile:
 
     def save(self, path: Path) -> None:
         """Write it as JSON. Raises `UserError` when the file cannot be written."""
+        check_target(path)
         table = {"kind": _KIND, "tokens": self.tokens, "counts": self.counts.tolist()}
         try:
             path.write_text(json.dumps(table) + "\n", encoding="utf-8")

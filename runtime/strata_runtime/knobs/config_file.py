@@ -16,9 +16,11 @@ from strata_runtime.knobs.given import Given, Layer, plain_text
 from strata_runtime.knobs.grammar import trimmed
 from strata_runtime.knobs.info import KnobInfo, Origin, Source
 from strata_runtime.nearest import did_you_mean
+from strata_runtime.sizes import size
+from strata_runtime.whole_file import require_file
 
 CONFIG_FILE_KNOB = "config.file"
-_BYTES_AT_MOST = 1 << 20  # a device such as /dev/zero never ends
+_BYTES_AT_MOST = 1 << 20
 
 
 def read_config_file(knobs: Sequence[KnobInfo], path: Path) -> Layer:
@@ -44,10 +46,11 @@ def _load(path: Path) -> dict[str, object]:
     import tomllib  # most programs have no config file, and every one pays for imports
 
     try:
+        require_file(path)
         with path.open("rb") as file:
             data = file.read(_BYTES_AT_MOST + 1)
         if len(data) > _BYTES_AT_MOST:
-            raise UserError(f"config file {path} is larger than {_BYTES_AT_MOST >> 20} MiB")
+            raise UserError(f"config file {path} is larger than {size(_BYTES_AT_MOST)}")
         return tomllib.loads(data.decode("utf-8-sig").replace("\r\n", "\n"))
     except OSError as problem:
         raise UserError(f"config file {path} cannot be read: {problem.strerror}") from None
