@@ -168,7 +168,7 @@ CASES: dict[str, tuple[bytes, str]] = {
     ),
     "offset of a foreign type beyond the file": (
         gguf_bytes((), [tensor("a", [32], Q4_0, 64)], bytes(64)),
-        "tensor 'a' takes 1 bytes at offset 64",
+        "tensor 'a' has its data at offset 64, but the file holds 64 bytes of tensors: it is truncated or damaged",
     ),
     "offset that is not aligned": (
         gguf_bytes((), [tensor("a", [1], F32, 4)], bytes(64)),

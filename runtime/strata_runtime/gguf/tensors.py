@@ -104,10 +104,13 @@ def _check_place(path: Path, tensor: GgufTensor, entry: _Entry, data_bytes: int,
     if entry.offset % alignment:
         raise UserError(f"{path}: tensor '{entry.name}' is at offset {entry.offset}, no multiple of {alignment}")
     # Data of a type without a size here takes one byte at least, unless the tensor is empty.
-    size = tensor.bytes if tensor.bytes is not None else min(1, math.prod(entry.shape))
-    if entry.offset + size > data_bytes:
+    least = tensor.bytes if tensor.bytes is not None else min(1, math.prod(entry.shape))
+    if entry.offset + least > data_bytes:
+        takes = f"has its data at offset {entry.offset}"
+        if tensor.bytes is not None:
+            takes = f"takes {tensor.bytes} bytes at offset {entry.offset}"
         raise UserError(
-            f"{path}: tensor '{entry.name}' takes {size} bytes at offset {entry.offset}, but the file holds "
+            f"{path}: tensor '{entry.name}' {takes}, but the file holds "
             f"{max(data_bytes, 0)} bytes of tensors: it is truncated or damaged, fetch it again"
         )
 
