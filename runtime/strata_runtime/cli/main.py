@@ -13,6 +13,7 @@ from typing import NamedTuple
 import click
 
 from strata_runtime import __version__
+from strata_runtime.cli.shortage import is_shortage, shortage_line
 from strata_runtime.cli.streams import standard_streams
 from strata_runtime.errors import UserError
 
@@ -92,6 +93,12 @@ class LazyGroup(click.Group):
         except KeyboardInterrupt:
             click.echo("interrupted", err=True)
             ctx.exit(EXIT_INTERRUPTED)
+        except Exception as problem:
+            if not is_shortage(problem):
+                raise
+        # Behind the clause: the traceback, and with it all that the failed work still held, is gone.
+        click.echo(f"Error: {shortage_line()}", err=True)
+        raise click.exceptions.Exit(EXIT_USER_ERROR)
 
 
 @click.group(
