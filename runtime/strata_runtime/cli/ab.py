@@ -181,7 +181,7 @@ def command(
 
     task, read = _task(prompts, max_tokens, others), _texts(tokens, texts)
     package, flags = package_and_flags(ctx, others)
-    flags = with_drafts(flags, others)
+    flags = with_drafts(flags, others, package.require().knobs)
     arms = make_arms(given, package.require().knobs, package.environ, flags)
     load = _Loader(model, package, flags, Terminal(quiet=quiet), Interrupt(), set())
     compared = Comparison(arms, task, rounds, load)

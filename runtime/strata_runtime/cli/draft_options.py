@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import click
 
+from strata_runtime.errors import UserError
+from strata_runtime.knobs import KnobInfo
+from strata_runtime.knobs.grammar import KnobError, parse
+
 _Function = TypeVar("_Function", bound=Callable[..., object])
 
 _KNOBS = {"draft": "window.draft", "spec": "window.width"}
+_AUTO = {"spec": "auto"}  # a word for 0
 
 
 def draft_options(command: _Function) -> _Function:
@@ -25,14 +30,22 @@ def draft_options(command: _Function) -> _Function:
     return draft(width(command))
 
 
-def with_drafts(flags: Mapping[str, str], given: dict[str, Any]) -> dict[str, str]:
-    """Take the flags out of a command's parameters; return them with the other knobs' texts, by dotted name."""
-    texts = dict(flags)
+def with_drafts(flags: Mapping[str, str], given: dict[str, Any], knobs: Sequence[KnobInfo]) -> dict[str, str]:
+    """Take the flags out of a command's parameters; return them with the other knobs' texts, by dotted name.
+
+    Raises `UserError`, in the words of the short flags, for a value that its knob does not take.
+    """
+    texts, infos = dict(flags), {info.name: info for info in knobs}
     for name, knob in _KNOBS.items():
         text = given.pop(name)
         if text is None:
             continue
         if knob in texts:
             raise click.UsageError(f"--{name} and --{knob.replace('.', '-')} are the same setting: give one of them.")
-        texts[knob] = "0" if text == "auto" else text
+        auto = _AUTO.get(name)
+        texts[knob] = "0" if text == auto else text
+        try:
+            parse(infos[knob], texts[knob])
+        except KnobError as problem:
+            raise UserError(f"--{name}: {problem}{f', or give {auto}' if auto else ''}") from None
     return texts

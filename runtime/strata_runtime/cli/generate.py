@@ -165,7 +165,7 @@ def command(
 
     sampling = take_sampling(others)
     package, flags = package_and_flags(ctx, others)
-    flags = with_drafts(flags, others)
+    flags = with_drafts(flags, others, package.require().knobs)
     terminal = Terminal(quiet=quiet)
     with Engine.load(
         model,
