@@ -53,6 +53,8 @@ def test_a_piece_without_a_value_goes_on_with_the_list_before_it():
         (("off:", "two words:"), "a name has letters, digits"),
         (("off:", "off:pool.threads=1"), "--arm off: two arms have this name"),
         (("off:", "x:pool.threads"), "--arm x: 'pool.threads' is not KNOB=VALUE"),
+        (("off:", "x:=1"), "--arm x: '=1' is not KNOB=VALUE"),
+        (("off:", "x:pool.threads=2, =1"), "' =1' is not KNOB=VALUE"),
         (("off:", "x:,"), "'' is not KNOB=VALUE"),
         (("off:", "x:pool.threds=1"), "--arm x: there is no knob 'pool.threds'; did you mean 'pool.threads'?"),
         (("off:", "x:STRATA_VERIFY_ECAPS=1"), "did you mean 'STRATA_VERIFY_ECAP'?"),

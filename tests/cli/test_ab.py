@@ -114,6 +114,18 @@ def test_token_ids_judge_by_distance(ab, tmp_path):
         (["--plot", "/no/such/x"], "there is no folder /no/such"),
         (["--json", "/no/such/x.json"], "there is no folder /no/such"),
         (["--model", "/no/such/model"], "/no/such/model: no such folder or file"),
+        (["--plot", "-"], "--plot -: a picture is not for standard output"),
+        (
+            ["--max-tokens", "99999999"],
+            "--arm plain: prompt 2 has 6 tokens and --max-tokens is 99999999, more than the context of 8192: "
+            "lower --max-tokens or raise engine.context",
+        ),
+        (["--arm", "tight:engine.context=17"], "--arm tight: prompt 2 has 6 tokens and --max-tokens is 12, more than"),
+        (
+            ["--engine-context", "100000", "--max-tokens", "100000"],
+            "more than the context of 100000: lower --max-tokens",
+        ),
+        (["--arm", "wider:engine.context=100001"], "--arm wider: engine.context is 100001, more than this model's own"),
         (["--engine-context", "4"], "the prompt has 6 tokens, more than the context of 4"),
     ],
 )

@@ -12,17 +12,23 @@ from strata_runtime.knobs.grammar import KnobError, parse, show
 from strata_runtime.nearest import did_you_mean
 from strata_runtime.provider import PATH_VARIABLE
 
+_CONTEXT = "engine.context"
 _NAME = re.compile(r"[\w.+-]{1,40}")
 _FORM = "an arm is NAME:KNOB=VALUE,KNOB=VALUE, or NAME: for the settings that all arms share"
 
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """One arm. `texts`: what it gives, by dotted knob name. `settings`: every knob that is not at its default."""
+    """One arm.
+
+    `texts`: what it gives, by dotted knob name. `settings`: every knob that is not at its default. `context`: its
+    `engine.context`, 0 for the model's own.
+    """
 
     name: str
     texts: Mapping[str, str]
     settings: Mapping[str, str]
+    context: int = 0
 
 
 def make_arms(
@@ -49,7 +55,8 @@ def make_arms(
         except UserError as problem:
             raise UserError(f"--arm {name}: {problem}") from None
         settings = {knob.name: show(knob, resolution.values[knob.name]) for knob in resolution.differing()}
-        arms[name] = Arm(name, texts, settings)
+        context = resolution.values.get(_CONTEXT)
+        arms[name] = Arm(name, texts, settings, context if isinstance(context, int) else 0)
     return tuple(arms.values())
 
 
@@ -57,11 +64,11 @@ def _pairs(values: str) -> Iterator[tuple[str, str]]:
     key, text = "", ""
     for piece in values.split(",") if values.strip() else ():
         before, equals, behind = piece.partition("=")
-        if equals:
+        if equals and before.strip():
             if key:
                 yield key, text
             key, text = before.strip(), behind
-        elif key:
+        elif key and not equals:
             text += f",{piece}"
         else:
             raise UserError(f"'{piece:.60}' is not KNOB=VALUE")

@@ -13,6 +13,7 @@ from strata_runtime.bench.memory import peak_resident, reset_peak
 from strata_runtime.bench.rounds import rotated
 from strata_runtime.engine import Engine
 from strata_runtime.errors import UserError
+from strata_runtime.layers.kv_cache import context_length
 from strata_runtime.model import ModelInfo
 from strata_runtime.params import MAX_SEED, SamplingParams
 from strata_runtime.phases import WindowPhases
@@ -133,10 +134,29 @@ class Comparison:
                 self.info = self.info or engine.info
                 for prompt in self.task.prompts:
                     engine.generate(prompt, max_tokens=self.task.max_tokens)  # checks it, and reads nothing yet
+                if done == 1:
+                    self._check_room(engine)
                 look(engine)
                 self._text(engine, 0, 1, tick)
             if progress is not None:
                 progress(done, len(self.arms))
+
+    def _check_room(self, engine: Engine) -> None:
+        """Raise `UserError` unless every arm's context holds every prompt and its text, going by the first engine."""
+        lengths = [len(engine.encode(prompt)) for prompt in self.task.prompts]
+        longest = max(lengths)
+        needed = longest + self.task.max_tokens
+        for arm in self.arms:
+            try:
+                room = context_length(arm.context, engine.info.context_length)
+            except UserError as problem:
+                raise UserError(f"--arm {arm.name}: {problem}") from None
+            if needed > room:
+                raising = " or raise engine.context" if room < engine.info.context_length else ""
+                raise UserError(
+                    f"--arm {arm.name}: prompt {lengths.index(longest) + 1} has {longest} tokens and --max-tokens is "
+                    f"{self.task.max_tokens}, more than the context of {room}: lower --max-tokens{raising}"
+                )
 
     def run(self, progress: Progress | None = None, tick: Callable[[], None] = lambda: None) -> None:
         """Take all samples.
