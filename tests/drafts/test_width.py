@@ -1,16 +1,20 @@
 """The measured width, on machines whose times are made up."""
 
 import random
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from strata_runtime.drafts.choice import make_width
 from strata_runtime.drafts.width import MeasuredWidth
+from strata_runtime.errors import UserError
 
 
 def run(cost, right, windows=400, offered=8, seed=0):
     """Widths of windows that take `cost(width)` seconds and whose drafts are right with the chance `right(place)`."""
     chance = random.Random(seed)
-    width, chosen = MeasuredWidth(), []
+    width, chosen = MeasuredWidth(8), []
     for _ in range(windows):
         tokens = min(width.choose(), offered)
         kept = 0
@@ -60,7 +64,7 @@ def test_a_step_in_cost_is_found():
 
 
 def test_it_follows_a_text_that_changes():
-    width = MeasuredWidth()
+    width = MeasuredWidth(8)
 
     def feed(right, windows):
         widths = []
@@ -76,7 +80,7 @@ def test_it_follows_a_text_that_changes():
 
 
 def test_one_slow_run_decides_nothing():
-    width = MeasuredWidth()
+    width = MeasuredWidth(8)
     for at in range(300):
         tokens = width.choose()
         width.record(tokens, tokens - 1, 50.0 if at % 40 == 0 else 1.0)
@@ -85,3 +89,23 @@ def test_one_slow_run_decides_nothing():
 
 def test_a_drafter_that_offers_fewer_drafts_teaches_what_it_can():
     assert set(run(lambda width: 1.0 + width, lambda _: 0.9, offered=2)) <= {1, 2}
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 8])
+def test_no_window_is_wider_than_the_kernels_take(most: int) -> None:
+    width = MeasuredWidth(most)
+    chosen = set()
+    for _ in range(400):
+        tokens = width.choose()
+        chosen.add(tokens)
+        width.record(tokens, tokens - 1, 1.0)  # all drafts are right, and time does not grow: the widest is best
+    assert max(chosen) == most
+    assert len(width.expected()) == most
+
+
+def test_a_width_that_the_package_was_not_built_for() -> None:
+    settings: Any = SimpleNamespace(window=SimpleNamespace(draft="ngram", width=5, max_tokens=4))
+    with pytest.raises(
+        UserError, match=r"window.width is 5, .* at most 4 tokens: rebuild it with --set window.max_tok"
+    ):
+        make_width(settings)

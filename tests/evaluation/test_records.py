@@ -89,6 +89,14 @@ def test_the_divergence_is_the_sum_over_as_top_tokens() -> None:
     assert found.overall.top1 == np.mean(a.top_ids[:, 0] == b.top_ids[:, 0])
 
 
+def test_values_at_the_top_of_a_third_record_are_no_comparison() -> None:
+    a, third = measure(Table(0), SEQUENCES, 1), measure(Table(2), SEQUENCES, 1)
+    b = measure(Table(1), SEQUENCES, 1, at=third)
+    assert compare(third, b).guessed == 0
+    with pytest.raises(UserError, match="top tokens of another record than A: write B with --at A"):
+        compare(a, b)
+
+
 def test_a_run_is_at_no_distance_from_itself() -> None:
     a = measure(Table(0), SEQUENCES, 1)
     found = compare(a, a)

@@ -96,6 +96,16 @@ def test_a_cap_that_fits_or_none_says_nothing(provider: Provider, text: str | No
     assert said == []
 
 
+@pytest.mark.parametrize(("variable", "knob"), [("VERIFY_ECAP", "verify.ecap"), ("ROUTE_TAIL_SKIP", "route.tail_skip")])
+def test_what_looks_at_whole_windows_says_that_the_text_depends_on_them(
+    provider: Provider, variable: str, knob: str
+) -> None:
+    environ = {f"STRATA_{variable}": "6"}
+    assert settle(provider, environ)[1] == []
+    line = "the text depends on the windows: another drafter or width gives another one"
+    assert settle(provider, environ | {"STRATA_WINDOW_DRAFT": "ngram"})[1] == [f"{knob}: {line}"]
+
+
 def test_unset_says_nothing(provider: Provider) -> None:
     assert settle(provider, {})[1] == []
 

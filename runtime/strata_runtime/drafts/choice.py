@@ -8,6 +8,7 @@ from strata_runtime.drafts.drafter import Drafter, NoDrafts
 from strata_runtime.drafts.mtp import MtpDrafter
 from strata_runtime.drafts.ngram import NgramDrafter
 from strata_runtime.drafts.width import FixedWidth, MeasuredWidth, Width
+from strata_runtime.errors import UserError
 from strata_runtime.layers.mtp import Mtp
 
 if TYPE_CHECKING:
@@ -22,8 +23,13 @@ def make_drafter(settings: Settings, mtp: Mtp | None, capacity: int) -> Drafter:
 
 
 def make_width(settings: Settings) -> Width:
-    """Make what chooses the widths of windows."""
+    """Make what chooses the widths of windows. Raises `UserError` for one that the package's kernels do not take."""
     window = settings.window
+    if window.width > window.max_tokens:
+        raise UserError(
+            f"window.width is {window.width}, and this package's kernels take windows of at most {window.max_tokens} "
+            f"tokens: rebuild it with --set window.max_tokens={window.width}"
+        )
     if window.draft == "none":
         return FixedWidth(1)
-    return FixedWidth(window.width) if window.width else MeasuredWidth()
+    return FixedWidth(window.width) if window.width else MeasuredWidth(window.max_tokens)

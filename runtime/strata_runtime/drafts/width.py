@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Protocol
 
-from strata_runtime.params import MAX_WINDOW
-
-_TRIED_FIRST = (1, 2, 4) * 3
+_TRIED_FIRST = (1, 2, 4)
+_TRIES = 3
 _RECENT = 9  # runs of a width whose median is its cost: a neighbour's burst of work must not decide
 _MEMORY = 0.99  # by which what is known of drafts fades with each window
 _BEFORE = 2  # drafts that the rate of the place before counts as
@@ -21,7 +20,7 @@ class Width(Protocol):
     """Chooses the width of each window."""
 
     def choose(self) -> int:
-        """Return how many tokens the next window should take, 1 to `MAX_WINDOW`."""
+        """Return how many tokens the next window should take, at least 1."""
         ...
 
     def record(self, tokens: int, right: int, seconds: float) -> None:
@@ -54,14 +53,16 @@ class MeasuredWidth:
     as soon as it is the best. Widths change with the machine's mood; the text does not depend on them.
     """
 
-    def __init__(self) -> None:
-        self._tried = iter(_TRIED_FIRST)
+    def __init__(self, most: int) -> None:
+        """`most`: tokens of the widest window."""
+        self._most = most
+        self._tried = iter([width for width in _TRIED_FIRST if width <= most] * _TRIES)
         self._chosen = 0
-        self._recent = [deque[float](maxlen=_RECENT) for _ in range(MAX_WINDOW + 1)]
+        self._recent = [deque[float](maxlen=_RECENT) for _ in range(most + 1)]
         self._cost: dict[int, float] = {}
         # By a draft's place, of those whose predecessors were right.
-        self._right = [0.0] * MAX_WINDOW
-        self._judged = [0.0] * MAX_WINDOW
+        self._right = [0.0] * most
+        self._judged = [0.0] * most
 
     def choose(self) -> int:
         """Return a width that is to be measured, or the best one."""
@@ -72,13 +73,13 @@ class MeasuredWidth:
         if self._chosen < _PROBED_EACH or self._chosen % _PROBED_EACH >= _PROBES:
             return best
         step = 1 if self._chosen // _PROBED_EACH % 2 else -1
-        return max(1, min(MAX_WINDOW, best + step))
+        return max(1, min(self._most, best + step))
 
     def record(self, tokens: int, right: int, seconds: float) -> None:
         """Take a window into the averages."""
         self._recent[tokens].append(seconds)
         self._cost[tokens] = median(self._recent[tokens])
-        for place in range(MAX_WINDOW):
+        for place in range(self._most):
             is_judged = place < min(right + 1, tokens - 1)
             self._right[place] = self._right[place] * _MEMORY + (place < right)
             self._judged[place] = self._judged[place] * _MEMORY + is_judged
@@ -88,9 +89,9 @@ class MeasuredWidth:
         return max(enumerate(self.expected(), 1), key=lambda at: at[1] / self.cost(at[0]))[0]
 
     def expected(self) -> list[float]:
-        """Return the tokens that windows of 1, 2, ... `MAX_WINDOW` tokens give on average."""
+        """Return the tokens that windows of 1, 2, ... tokens, up to the widest window, give on average."""
         totals, chance, rate = [1.0], 1.0, 0.5
-        for right, judged in zip(self._right[: MAX_WINDOW - 1], self._judged, strict=False):
+        for right, judged in zip(self._right[: self._most - 1], self._judged, strict=False):
             # What is known of a place is little where narrow windows are the rule: it is taken to be as the one before.
             rate = (right + _BEFORE * rate) / (judged + _BEFORE)
             chance *= rate

@@ -42,14 +42,17 @@ class Divergence:
 
 def _known(a: LogposRecord, b: LogposRecord) -> tuple[NDArray[np.float32], int]:
     """Return b's log-probabilities of a's top tokens; one that b does not tell is at most its smallest."""
-    if b.at_logprobs is not None:
-        return b.at_logprobs, 0
     values = np.repeat(b.top_logprobs[:, -1:], a.top_ids.shape[1], axis=1)
     matches = a.top_ids[:, :, None] == b.top_ids[:, None, :]
     found = matches.any(axis=2)
     row, column = np.nonzero(found)
     values[row, column] = b.top_logprobs[row, matches[row, column].argmax(axis=1)]
-    return values, int((~found).any(axis=1).sum())
+    if b.at_logprobs is None:
+        return values, int((~found).any(axis=1).sum())
+    # One run gave both, so that they are equal where both tell of a token.
+    if not np.array_equal(b.at_logprobs[found], values[found]):
+        raise UserError("B tells of the top tokens of another record than A: write B with --at A")
+    return b.at_logprobs, 0
 
 
 def kl_per_position(a: LogposRecord, b: LogposRecord) -> NDArray[np.float64]:

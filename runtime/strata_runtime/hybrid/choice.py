@@ -55,7 +55,8 @@ def choose_executor(
     trims = verify.ecap is not None or skip_from > 0
     stopwatch = Stopwatch() if verify.profile else None
     if not layers or not (shares or trims):
-        return WindowExecutor(Direct(compute, laps=stopwatch) if stopwatch else None, None, stopwatch, ())
+        notes = ["this model has no routed experts: verify, route and expert change nothing"] if shares or trims else []
+        return WindowExecutor(Direct(compute, laps=stopwatch) if stopwatch else None, None, stopwatch, tuple(notes))
     _require_fitting(settings, network)
     most = settings.window.max_tokens
     placed, notes = _placement(settings, network, len(layers))

@@ -66,6 +66,7 @@ class Hybrid:
         self._compute, self._residency, self._options, self._trim = compute, residency, options, trim
         self._make_half = make_half
         self._half: HostHalf | None = None
+        self._is_closed = False
         self._is_resident = False
         self._ring = 0
         self._late: _Late | None = None
@@ -74,6 +75,8 @@ class Hybrid:
     @contextmanager
     def passing(self, tokens: int) -> Iterator[None]:
         """See `Executor`. Raises `StallError` with a report; the next window works again."""
+        if self._is_closed:
+            raise RuntimeError("the executor is closed")
         self._late = None
         # Before every window: a slot may have been lent meanwhile.
         self._is_resident = self._options.all_resident and self._residency.is_complete
@@ -91,6 +94,7 @@ class Hybrid:
 
     def close(self) -> None:
         """End the host half. Idempotent."""
+        self._is_closed = True
         self._give_up()
 
     def _give_up(self) -> None:
@@ -194,7 +198,8 @@ class Hybrid:
         if not residency.slots:
             return
         layout, device = residency.layouts[layer.number], self._compute.native.device
-        plan, middle = self._open.plan, self._middle.data_ptr()
+        half = self._open  # kept: another thread may close the engine while kernels read the plan
+        plan, middle = half.plan, self._middle.data_ptr()
         gate_scale, up_scale, down_scale = (int(row.ctypes.data) for row in residency.scales)
         tokens, top_k = buffers.expert_ids.shape
         sizes = (tokens, top_k, options.hidden, options.width)
