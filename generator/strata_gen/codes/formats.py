@@ -160,8 +160,8 @@ CODES: tuple[Explanation, ...] = (
         "F040",
         "blocks that no kernel reads",
         "Vector code takes 32 elements at a time whose bits lie in consecutive bytes, in consecutive bits, or in "
-        "both halves of 16 bytes, and eight scales in consecutive bytes or packed one after the other; 'explain "
-        "F036' shows planes.",
+        "both halves of 16 bytes, and eight scales in consecutive bytes or packed one after the other; tables have at "
+        "most 16 entries. 'explain F036' shows planes.",
         "digits: {lane: 16, half: 2}\n"
         "planes: [{field: qs, bits: 4, strides: {lane: 8, half: 4}}]  # neighbours share a byte",
         "digits: {half: 2, lane: 16}\nplanes: [{field: qs, bits: 4, strides: {half: 4, lane: 8}}]",
@@ -175,16 +175,17 @@ CODES: tuple[Explanation, ...] = (
     ),
     Explanation(
         "F042",
-        "a layout for no instruction set",
-        "'layouts' names instruction sets by the 'isa' of a CPU level; the others read blocks as they are stored.",
-        "layouts:\n  avx512_vnni: {rows: 16}",
-        "layouts:\n  avx512vnni: {rows: 16}",
+        "a layout that no instruction set has operations for",
+        "'layouts' names instruction sets, by the 'isa' of a CPU level, with operations for rows side by side; the "
+        "others read blocks as they are stored.",
+        "layouts: [avx2]",
+        "layouts: [avx512vnni]",
     ),
     Explanation(
         "F043",
-        "a layout of another width",
-        "As many rows stand side by side as a vector of the instruction set has lanes of 32 bits.",
-        "layouts:\n  avx512vnni: {rows: 8}",
-        "layouts:\n  avx512vnni: {rows: 16}",
+        "a layout named twice",
+        "An instruction set has one compute layout of a format.",
+        "layouts: [avx512vnni, avx512vnni]",
+        "layouts: [avx512vnni]",
     ),
 )

@@ -10,11 +10,13 @@ from strata_gen.diagnostics import Sink, did_you_mean
 from strata_gen.edge.base import Edge, SpecKind, Text
 from strata_gen.edge.fields import LAX, NAME, FieldEdge, Help, read_fields
 from strata_gen.edge.findings import Findings
-from strata_gen.edge.format_checks import check_activation, check_bits, check_encode, check_vectors
+from strata_gen.edge.format_checks import check_activation, check_bits, check_encode, check_layouts, check_vectors
 from strata_gen.edge.integers import IntegersEdge, read_integers
 from strata_gen.load.document import Document
 from strata_gen.model.fields import Field
-from strata_gen.model.format import Activation, Decode, Encode, EncodeRule, Format, Layout
+from strata_gen.model.format import Activation, Decode, Encode, EncodeRule, Format
+
+TypeName = Annotated[Text, Key(pattern=r"^[A-Z][A-Z0-9_]*$")]
 
 
 class BlockEdge(Edge):
@@ -52,12 +54,6 @@ class EncodeEdge(Edge):
     levels: Annotated[int | None, Key(ge=1, description="What the largest magnitude becomes.")] = None
 
 
-class LayoutEdge(Edge):
-    """A compute layout of one instruction set."""
-
-    rows: Annotated[int, Key(ge=2, le=64, description="Rows side by side: the 32-bit lanes of a vector.")]
-
-
 class FormatEdge(Edge):
     """One weight format: the bits of a stored block."""
 
@@ -69,12 +65,14 @@ class FormatEdge(Edge):
     decode: DecodeEdge
     activation: Annotated[Activation, LAX, Key(description="The form in which dot kernels take their input.")]
     encode: Annotated[EncodeEdge | None, Key(description="How floats become blocks; left out when only read.")] = None
-    safetensors: Annotated[Text | None, Key(description="The dtype that means the same bits in safetensors.")] = None
-    gguf: Annotated[Text | None, Key(description="The tensor type that means the same bits in GGUF.")] = None
+    safetensors: Annotated[TypeName | None, Key(description="The dtype that means the same bits in safetensors.")] = (
+        None
+    )
+    gguf: Annotated[TypeName | None, Key(description="The tensor type that means the same bits in GGUF.")] = None
     layouts: Annotated[
-        dict[Text, LayoutEdge],
+        list[Text],
         Key(
-            default_factory=dict,
+            default_factory=list,
             description="Instruction sets (`isa` of a CPU level) whose kernels read rows side by side, arranged while "
             "loading. Others read blocks as they are stored.",
         ),
@@ -148,10 +146,10 @@ def _convert(edge: FormatEdge, document: Document, sink: Sink) -> tuple[Format, 
         encode=Encode(edge.encode.rule, edge.encode.levels) if edge.encode is not None else None,
         safetensors=edge.safetensors,
         gguf=edge.gguf,
-        layouts=tuple(Layout(isa, layout.rows, document.at("layouts", isa)) for isa, layout in edge.layouts.items()),
+        layouts=tuple(edge.layouts),
         span=document.at("name"),
     )
-    for check in (check_bits, check_encode, check_activation):
+    for check in (check_bits, check_encode, check_activation, check_layouts):
         check(spec, findings)
     if findings.count == before:
         check_vectors(spec, findings)

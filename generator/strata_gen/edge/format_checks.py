@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from strata_gen.diagnostics import did_you_mean
 from strata_gen.edge.findings import Findings
 from strata_gen.model.fields import Field, FieldType
-from strata_gen.model.format import Activation, Decode, Encode, EncodeRule, Format
+from strata_gen.model.format import INTERLEAVED_ROWS, Activation, Decode, Encode, EncodeRule, Format
 from strata_gen.model.integers import Integers
 from strata_gen.model.interleaved import plan_interleaved
 from strata_gen.model.vectors import NoVectorCode, plan_vectors
 
-_SCALE_TYPES = (FieldType.F16, FieldType.E8M0_HALF)
+_FACTOR_TYPES = (FieldType.F16, FieldType.E8M0_HALF)
+_VALUE_TYPES = (FieldType.F32, FieldType.F16, FieldType.BF16)
 
 
 def _readings(spec: Format) -> dict[str, list[int]]:
@@ -127,8 +129,11 @@ def check_activation(spec: Format, findings: Findings) -> None:
     if activation is Activation.FLOAT:
         if decode.values is None or spec.elements != 1:
             findings.error("F029", "activation 'float' is for plain floats, one per block", "activation")
+        elif decode.values.type not in _VALUE_TYPES:
+            message = f"activation 'float' is for values of type f32, f16 or bf16, not {decode.values.type},"
+            findings.error("F029", message, "decode", "values")
         return
-    if spec.elements != activation.block or decode.quants is None or not _has_scale(decode.scale):
+    if spec.elements != activation.block or decode.quants is None or not _is_factor(decode.scale):
         message = (
             f"activation '{activation}' is for blocks of {activation.block} integers with an f16 or e8m0_half scale"
         )
@@ -137,14 +142,28 @@ def check_activation(spec: Format, findings: Findings) -> None:
         findings.error("F029", "activation 'int8' is for blocks with one scale and no minimums", "activation")
     elif activation is Activation.INT8_256 and decode.scales is None:
         findings.error("F029", "activation 'int8_256' is for blocks whose parts have scales", "activation")
+    elif decode.minimum is not None and not _is_factor(decode.minimum):
+        message = f"activation '{activation}' is for a minimum of type f16 or e8m0_half, not {decode.minimum.type},"
+        findings.error("F029", message, "decode", "minimum")
     elif decode.scales is not None and decode.minimums is not None and decode.minimums.count != decode.scales.count:
         counts = f"{decode.scales.count} scales and {decode.minimums.count} minimums"
         message = f"every part has one scale and one minimum, but there are {counts}"
         findings.error_at_key("F029", message, "decode", "minimums")
 
 
-def _has_scale(scale: Field | None) -> bool:
-    return scale is not None and scale.type in _SCALE_TYPES
+def _is_factor(field: Field | None) -> bool:
+    return field is not None and field.type in _FACTOR_TYPES
+
+
+def check_layouts(spec: Format, findings: Findings) -> None:
+    """A layout must be one of an instruction set that has operations for it, and be named once."""
+    for index, isa in enumerate(spec.layouts):
+        if isa not in INTERLEAVED_ROWS:
+            hint = did_you_mean(isa, INTERLEAVED_ROWS)
+            message = f"'{isa}' is no instruction set with operations for rows side by side"
+            findings.error("F042", message, "layouts", index, hint=hint)
+        elif isa in spec.layouts[:index]:
+            findings.error("F043", f"layout '{isa}' is named twice", "layouts", index)
 
 
 def check_vectors(spec: Format, findings: Findings) -> None:

@@ -75,21 +75,16 @@ class Encode:
     levels: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """A compute layout, made while loading: kernels of the instruction set `isa` read `rows` rows side by side."""
-
-    isa: str
-    rows: int
-    span: Span
+INTERLEAVED_ROWS: Mapping[str, int] = {"avx512vnni": 16}
+"""Rows side by side of the instruction sets with operations for them: `kInterleaved` of `strata/simd/<isa>.hpp`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
     """One weight format. `safetensors` and `gguf` name the same bits in those files; None where they have none.
 
-    `encode` is None for formats that this project only reads. Instruction sets without one of `layouts` read blocks as
-    they are stored.
+    `encode` is None for formats that this project only reads. The instruction sets `layouts` read rows side by side,
+    arranged so while loading; others read blocks as they are stored.
     """
 
     name: str
@@ -103,7 +98,7 @@ class Format:
     encode: Encode | None
     safetensors: str | None
     gguf: str | None
-    layouts: tuple[Layout, ...]
+    layouts: tuple[str, ...]
     span: Span
 
     @property
@@ -118,7 +113,7 @@ class Format:
 
     def interleaved_rows(self, isa: str) -> int:
         """Rows that stand side by side for `isa`; 0 when it reads blocks as they are stored."""
-        return next((layout.rows for layout in self.layouts if layout.isa == isa), 0)
+        return INTERLEAVED_ROWS[isa] if isa in self.layouts else 0
 
     @property
     def bits_per_value(self) -> float:

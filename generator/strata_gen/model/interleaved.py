@@ -14,13 +14,12 @@ from enum import StrEnum
 from strata_gen.model.fields import FieldType
 from strata_gen.model.format import Format
 from strata_gen.model.integers import Integers
-from strata_gen.model.vectors import LANES, Halves, Mask, NoVectorCode, Part, Run, plan_vectors
+from strata_gen.model.vectors import CODES, LANES, Halves, Mask, NoVectorCode, Part, Run, plan_vectors
 
 UNIT = 4
 """Bytes of one row that stand together: the elements of one 32-bit lane."""
 
 _SIGN = 128  # what makes a signed byte unsigned
-_CODES = 16
 
 
 class SegmentKind(StrEnum):
@@ -91,15 +90,13 @@ def _code_values(quants: Integers) -> tuple[int, ...]:
     """Return what the 16 codes stand for, plus 128; empty when integers are no codes."""
     grid = quants.grid
     if grid is not None:
-        if len(grid.levels) > _CODES // 2 or quants.signs is None:
-            raise _refuse(f"a grid needs signs and at most {_CODES // 2} levels")
-        padded = (*grid.levels, *[0] * (_CODES // 2 - len(grid.levels)))
+        if len(grid.levels) > CODES // 2 or quants.signs is None:
+            raise _refuse(f"a grid needs signs and at most {CODES // 2} levels")
+        padded = (*grid.levels, *[0] * (CODES // 2 - len(grid.levels)))
         values = [level + quants.offset for level in padded]
         return tuple(value + _SIGN for value in (*values, *(-value for value in values)))
     if quants.table:
-        if len(quants.table) > _CODES:
-            raise _refuse(f"a table has at most {_CODES} entries")
-        return tuple(value + quants.offset + _SIGN for value in (*quants.table, *[0] * (_CODES - len(quants.table))))
+        return tuple(value + quants.offset + _SIGN for value in (*quants.table, *[0] * (CODES - len(quants.table))))
     return ()
 
 

@@ -15,6 +15,9 @@ from strata_gen.model.integers import Integers, Plane
 LANES = 32
 """Elements that a kernel takes from a row at a time."""
 
+CODES = 16
+"""Entries of the tables that vector code looks numbers up in."""
+
 _LARGEST_UNSIGNED = 127  # the sum of two products with an activation still fits into 16 bits
 
 
@@ -207,6 +210,8 @@ def plan_vectors(spec: Format) -> VectorPlan:
     assert quants is not None
     if quants.times != 1:
         raise NoVectorCode("quants", "'times' is for scales")
+    if len(quants.table) > CODES:
+        raise NoVectorCode("quants", f"a table has at most {CODES} entries")
     steps = range(0, spec.elements, LANES)
     low, high = quants.range
     has_bias = spec.activation is Activation.INT8_256 and high - low <= _LARGEST_UNSIGNED

@@ -104,10 +104,10 @@ def _integers(decode: Decode) -> Iterator[str]:
 
 
 def _layouts(spec: Format) -> Iterator[str]:
-    for layout in spec.layouts:
-        plan = plan_interleaved(spec)
+    for isa in spec.layouts:
+        plan, rows = plan_interleaved(spec), spec.interleaved_rows(isa)
         yield (
-            f"Arranged for `{layout.isa}`: {layout.rows} rows side by side, {plan.bytes} bytes of each row a block "
+            f"Arranged for `{isa}`: {rows} rows side by side, {plan.bytes} bytes of each row a block "
             f"({plan.bytes / spec.bytes:.3f} of the stored size)"
         )
 
