@@ -11,8 +11,9 @@ namespace {
 
 // Lanes meet a format in how many neighbours share its scale, and in whether it has a minimum: these have all of it.
 template <class Format>
-inline constexpr bool kIsEmulated = std::is_same_v<Format, formats::F32> || std::is_same_v<Format, formats::Q4_k> ||
-                                    std::is_same_v<Format, formats::Q6_k>;
+inline constexpr bool kIsEmulated =
+    std::is_same_v<Format, formats::F32Format> || std::is_same_v<Format, formats::Q4_kFormat> ||
+    std::is_same_v<Format, formats::Q6_kFormat>;
 
 template <template <class> class Kernel, class Format>
 void run_format(const Job& job, const typename Kernel<Format>::Args& args) {

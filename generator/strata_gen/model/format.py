@@ -103,8 +103,8 @@ class Format:
 
     @property
     def type_name(self) -> str:
-        """Name of the C++ traits, e.g. `Q8_0`."""
-        return self.name.capitalize()
+        """Name of the C++ traits, e.g. `Q8_0Format`: none of the names beside and inside them ends like this."""
+        return f"{self.name.capitalize()}Format"
 
     @property
     def part(self) -> int:

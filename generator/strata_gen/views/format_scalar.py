@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from strata_gen.model.format import Format
-from strata_gen.model.integers import Integers, Plane
+from strata_gen.model.integers import Digit, Integers, Plane
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +17,11 @@ class CppIntegers:
     result: str
 
 
+def digit_variable(digit: Digit) -> str:
+    """Name of the C++ variable that holds a digit; none of the generated functions' own names begins like this."""
+    return f"digit_{digit.name}"
+
+
 def _digits(integers: Integers) -> Iterator[str]:
     below = integers.count
     for digit in integers.digits:
@@ -24,7 +29,7 @@ def _digits(integers: Integers) -> Iterator[str]:
         value = f"i / {below}" if below > 1 else "i"
         if above < integers.count:
             value += f" % {digit.count}"
-        yield f"const std::size_t {digit.name} = {value};"
+        yield f"const std::size_t {digit_variable(digit)} = {value};"
 
 
 def address(integers: Integers, plane: Plane) -> str:
@@ -32,14 +37,14 @@ def address(integers: Integers, plane: Plane) -> str:
     terms = [str(plane.start)] if plane.start else []
     for digit, stride in zip(integers.digits, plane.strides, strict=True):
         if stride:
-            terms.append(digit.name if stride == 1 else f"{stride} * {digit.name}")
+            terms.append(digit_variable(digit) if stride == 1 else f"{stride} * {digit_variable(digit)}")
     return " + ".join(terms) or "0"
 
 
 def condition(integers: Integers, plane: Plane) -> str:
     """Return when a plane says something of a number; empty for always."""
     return " && ".join(
-        f"{digit.name} == {wanted}"
+        f"{digit_variable(digit)} == {wanted}"
         for digit, wanted in zip(integers.digits, plane.when, strict=True)
         if wanted is not None
     )
@@ -81,7 +86,7 @@ def cpp_integers(spec: Format, integers: Integers) -> CppIntegers:
         result = "table()[static_cast<std::size_t>(raw)]"
     elif integers.grid is not None:
         point = f"{grid_name(spec)}.points[static_cast<std::size_t>(raw)]"
-        result = f"static_cast<int>({point} >> (8 * {integers.digits[-1].name}) & 0xffu)"
+        result = f"static_cast<int>({point} >> (8 * {digit_variable(integers.digits[-1])}) & 0xffu)"
     if integers.times != 1:
         result += f" * {integers.times}"
     if integers.offset:

@@ -36,6 +36,10 @@ def _piece(part: Part) -> str:
             return f"Isa::template where<{1 << to}>(Isa::bits(at, {byte}))"
 
 
+def _plus(added: int, text: str) -> str:
+    return f"Isa::template add<{added}>({text})" if added else text
+
+
 def _step(quants: Integers, plan: VectorPlan, index: int) -> str:
     if plan.grid is not None:
         text = f"grid.template quants<{index}>()"
@@ -46,10 +50,10 @@ def _step(quants: Integers, plan: VectorPlan, index: int) -> str:
             text = f"Isa::join({text}, {piece})"
         if quants.table:
             text = f"Isa::look_up(table(), {text})"
-    if plan.signs:
-        text = f"Isa::negate({text}, Isa::bits(at, {plan.signs[index]}))"
-    added = quants.offset + (plan.bias or 0)
-    return f"Isa::template add<{added}>({text})" if added else text
+    if not plan.signs:
+        return _plus(quants.offset + (plan.bias or 0), text)
+    negated = f"Isa::negate({_plus(quants.offset, text)}, Isa::bits(at, {plan.signs[index]}))"
+    return _plus(plan.bias or 0, negated)
 
 
 def _mask(bits: int, count: int) -> str:
