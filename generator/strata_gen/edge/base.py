@@ -2,21 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Generic, TypeVar
+from typing import Annotated, ClassVar, Generic, TypeVar
+from unicodedata import category
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
+from pydantic_core import PydanticCustomError
 
 from strata_gen.diagnostics import Sink
 from strata_gen.edge.problems import report
 from strata_gen.load.document import Document
+
+_NOT_IN_A_LINE = frozenset({"Cc", "Cs", "Zl", "Zp"})  # control characters, halves of characters, ends of lines
+
+
+def _texts(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        yield from _texts([*value, *value.values()])
+    elif isinstance(value, Sequence):
+        for each in value:
+            yield from _texts(each)
+
+
+def _check_lines(text: str, of_lines: bool) -> None:
+    lines = text.split("\n")
+    if len(lines) > 1 and not of_lines:
+        raise PydanticCustomError("text_lines", "")
+    strange = next((character for line in lines for character in line if category(character) in _NOT_IN_A_LINE), None)
+    if strange is not None:
+        raise PydanticCustomError("text_character", "", {"character": f"U+{ord(strange):04X}"})
+    if any(line.rstrip().endswith("\\") for line in lines):
+        raise PydanticCustomError("text_backslash", "")
 
 
 class Edge(BaseModel):
     """Base of all edge models: unknown keys are errors, nothing is coerced, instances are frozen."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    of_lines: ClassVar[frozenset[str]] = frozenset()
+    """Keys whose text may have several lines."""
+
+    of_values: ClassVar[frozenset[str]] = frozenset()
+    """Keys of any value, which is escaped wherever it is written."""
+
+    @field_validator("*")
+    @classmethod
+    def _check_text(cls, value: object, info: ValidationInfo) -> object:
+        """Text ends up in comments of generated code, which must not end early or go on in the next line."""
+        for text in _texts(value) if info.field_name not in cls.of_values else ():
+            _check_lines(text, info.field_name in cls.of_lines)
+        return value
 
 
 Text = Annotated[str, Field(strict=False, coerce_numbers_to_str=True)]

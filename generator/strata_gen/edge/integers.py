@@ -45,6 +45,8 @@ class PlaneEdge(Edge):
 class GridEdge(Edge):
     """Points of several values each; the planes number a point, the last digit picks a value of it."""
 
+    of_lines = frozenset({"points"})
+
     levels: Annotated[list[SmallInteger], Key(min_length=2, max_length=10, description="What the digits mean.")]
     points: Annotated[Text, Key(description="All points, apart by spaces; a decimal digit per value, naming a level.")]
 

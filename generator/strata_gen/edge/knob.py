@@ -56,12 +56,17 @@ class RangeEdge(Edge):
 class RelationEdge(Edge):
     """A condition over knobs, and what to tell the user."""
 
+    of_lines = frozenset({"when"})
+
     when: Condition
     note: Note
 
 
 class ImplicationEdge(Edge):
     """While `when` holds, `knob` defaults to `value`."""
+
+    of_lines = frozenset({"when"})
+    of_values = frozenset({"value"})
 
     when: Condition
     knob: Annotated[Text, Field(description="Name of the knob whose default changes.")]
@@ -70,6 +75,8 @@ class ImplicationEdge(Edge):
 
 class SaysEdge(Edge):
     """A start-up line."""
+
+    of_lines = frozenset({"when"})
 
     when: Condition
     line: Annotated[Text, Field(min_length=1, description="What is said then; {value} stands for the knob's value.")]
@@ -84,6 +91,9 @@ class MeasurementEdge(Edge):
 
 class KnobEdge(Edge):
     """One knob: everything that a user can set."""
+
+    of_lines = frozenset({"details", "ignored_unless"})
+    of_values = frozenset({"default"})
 
     name: Annotated[Text, Field(description="`section.attribute`; variable, flag and fields are derived from it.")]
     variable: Annotated[
@@ -147,8 +157,6 @@ def _name_problem(name: str) -> str | None:
 
 
 def _help_problem(text: str) -> str | None:
-    if "\n" in text.strip():
-        return "'help' must be one line"
     if not text.strip().endswith("."):
         return "'help' must be a sentence that ends in a full stop"
     return "'help' must be one sentence: the rest belongs in 'details'" if _SENTENCE_END.search(text) else None

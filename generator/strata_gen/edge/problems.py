@@ -55,6 +55,13 @@ _LIMIT_WORDS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "finite_number": lambda _: "must be a finite number",
 }
 
+# The same for what no JSON Schema says of text.
+_TEXT_WORDS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
+    "text_lines": lambda _: "must be one line (after '>-' several are folded into one)",
+    "text_character": lambda context: f"must not have the character {context['character']}",
+    "text_backslash": lambda _: "must not end a line with a backslash",
+}
+
 _BOOLISH = frozenset({"yes", "no", "on", "off", "y", "n"})
 
 
@@ -226,6 +233,8 @@ class _Reporter:
             is_empty = given in ("", []) and problem.context.get("min_length") == 1
             limit = "must not be empty" if is_empty else _LIMIT_WORDS[problem.type](problem.context)
             message = f"{subject} {limit}{inside}"
+        elif problem.type in _TEXT_WORDS:
+            message = f"{subject} {_TEXT_WORDS[problem.type](problem.context)}{inside}"
         else:
             text = problem.message.removeprefix("Value error, ").removeprefix("Assertion failed, ")
             message = f"{subject}: {text[:1].lower()}{text[1:]}{inside}"

@@ -24,6 +24,8 @@ Sentence = Annotated[Text, Key(min_length=1)]
 class WordEdge(Edge):
     """One signal."""
 
+    of_lines = frozenset({"when"})
+
     name: Annotated[Name, Key(description="Name of the signal.")]
     kind: Annotated[
         WordKind, LAX, Key(description="`ring`: the last layer's ring value; `error`: what went wrong.")
