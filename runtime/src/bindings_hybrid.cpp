@@ -23,8 +23,14 @@ class OwnedHostHalf {
   OwnedHostHalf& operator=(const OwnedHostHalf&) = delete;
 
   ~OwnedHostHalf() {
+    bool has_ended;
+    {
+      const py::gil_scoped_release release;
+      has_ended = half_->end();
+      half_.reset();
+    }
     // A thread that is stuck in the pool may still read the weights.
-    if (!stop(std::chrono::milliseconds(500))) owner_.release();
+    if (!has_ended) owner_.release();
   }
 
   HostHalf& operator*() const { return *half_; }
@@ -43,7 +49,7 @@ std::unique_ptr<OwnedHostHalf> make_host_half(const KnobTexts& knobs, const std:
                                               int slots, py::object owner, std::int64_t hidden,
                                               std::optional<float> heavy_from, std::int64_t timeout,
                                               const std::vector<std::string>& present,
-                                              const std::vector<FaultArguments>& faults, bool wedge) {
+                                              const std::vector<FaultArguments>& faults, int wedge) {
   HostHalfOptions options{.hidden = size(hidden, "hidden"),
                           .slots = slots,
                           .heavy_from = heavy_from,
@@ -116,7 +122,7 @@ void bind_hybrid(py::module_& module) {
       .def("report", [](const OwnedHostHalf& self) { return (*self).report(); });
   module.def("make_host_half", make_host_half, arg("knobs"), arg("layers"), arg("slots"), arg("owner"), arg("hidden"),
              arg("heavy_from"), arg("timeout"), arg("present"), arg("faults") = std::vector<FaultArguments>{},
-             arg("wedge") = false);
+             arg("wedge") = -1);
 }
 
 }  // namespace strata

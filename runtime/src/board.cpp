@@ -86,6 +86,15 @@ void Board::store(Signal signal, std::uint32_t ring) noexcept {
   if (kSignals[index_of(signal)].writer == protocol::Side::kDevice) wake_all(word(signal));
 }
 
+// A kernel's plain store may have come after a release, which must stand.
+void Board::keep_released(Signal signal) noexcept {
+  // Of two read-modify-writes one is first: either this one sees the release, or the release's words come after the
+  // kernel's.
+  bool is_released = false;
+  if (released_.compare_exchange_strong(is_released, false, std::memory_order_acq_rel)) return;
+  std::atomic_ref(word(signal).value).store(kReleased, std::memory_order_release);
+}
+
 void Board::raise_error(Signal signal, std::uint32_t ring, std::uint32_t value) {
   const SignalFault* fault = fault_of(signal, ring);
   if (fault != nullptr && fault->kind == SignalFault::Kind::kNever) return;
@@ -108,7 +117,7 @@ bool Board::wait(Signal signal, std::uint32_t ring) const {
 }
 
 void Board::release() noexcept {
-  released_.store(true, std::memory_order_release);
+  released_.exchange(true, std::memory_order_acq_rel);
   for (std::size_t index = 0; index < kSignals.size(); ++index) {
     const auto signal = static_cast<Signal>(index);
     if (kSignals[index].kind != WordKind::kRing) continue;

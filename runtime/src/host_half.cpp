@@ -1,11 +1,16 @@
 #include "strata/hybrid/host_half.hpp"
 
+#include <poll.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <condition_variable>
 #include <cstdio>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -25,6 +30,8 @@ using protocol::Doorbell;
 using protocol::Signal;
 using Clock = std::chrono::steady_clock;
 
+constexpr std::chrono::milliseconds kLastPatience{500};
+
 enum class Stage { kIdle, kPlan, kHeavy, kLight, kEnded };
 
 const char* in_words(Stage stage) {
@@ -32,7 +39,7 @@ const char* in_words(Stage stage) {
     case Stage::kIdle:
       return "waiting for the next layer";
     case Stage::kPlan:
-      return "planning";
+      return "making the plan";
     case Stage::kHeavy:
       return "computing the first rows";
     case Stage::kLight:
@@ -50,6 +57,17 @@ std::string in_seconds(std::chrono::nanoseconds time) {
 }
 
 const char* name_of(Signal signal) { return protocol::kSignals[static_cast<std::size_t>(signal)].name; }
+
+// "ring value 7 of layer 3"; of a layer below 0 nothing is known.
+std::string place_of(std::uint32_t ring, int layer) {
+  return "ring value " + std::to_string(ring) + (layer < 0 ? "" : " of layer " + std::to_string(layer));
+}
+
+void wait_until_readable(int file) {
+  pollfd one{file, POLLIN, 0};
+  while (poll(&one, 1, -1) < 0 && errno == EINTR) {
+  }
+}
 
 std::string plan_problem(std::uint32_t error, const std::int32_t* ids, int top_k) {
   const int entry = static_cast<int>(error >> 8);
@@ -82,11 +100,17 @@ struct HostHalf::State {
   Board board;
   std::atomic<Stage> stage{Stage::kIdle};
   std::atomic<std::uint32_t> answered{0};
+  std::atomic<std::uint32_t> answering{0};
+  std::atomic<int> layer{-1};  // of `answering`, -1: not known
   std::atomic<std::int64_t> since{Clock::now().time_since_epoch().count()};
   mutable std::mutex mutex;  // guards what follows
   std::condition_variable changed;
   bool ended = false;
   std::string failure;
+  std::string words;                              // as they stood when they were released
+  std::optional<Clock::time_point> asked_to_end;  // when `stop` or `end` was called first
+  const pid_t owner = getpid();
+  std::shared_ptr<State> left;  // itself, where it may never be destroyed
 
   // Where the ring value of the data behind a signal stands; null for a signal without data.
   std::uint32_t* stamp_of(Signal signal) const {
@@ -121,17 +145,30 @@ struct HostHalf::State {
     stage.store(next, std::memory_order_relaxed);
   }
 
-  void fail(const std::string& why) {
+  bool is_owner() const noexcept { return getpid() == owner; }
+
+  // Releases every word, and keeps how they stood for the report.
+  void release() {
     {
       const std::lock_guard lock(mutex);
-      if (failure.empty()) failure = why;
+      if (words.empty()) words = board.describe();
     }
     board.release();
   }
 
-  std::string failed() const {
-    const std::lock_guard lock(mutex);
-    return failure;
+  void fail(const std::string& why) {
+    {
+      const std::lock_guard lock(mutex);
+      if (failure.empty()) {
+        failure =
+            place_of(answering.load(std::memory_order_relaxed), layer.load(std::memory_order_relaxed)) + ": " + why;
+      }
+    }
+    release();
+  }
+
+  bool wait_for_end(std::unique_lock<std::mutex>& lock, Clock::time_point until) {
+    return changed.wait_until(lock, until, [&] { return ended; });
   }
 
   void require_sane(std::uint32_t ring) const {
@@ -140,9 +177,8 @@ struct HostHalf::State {
     const bool fits = bell.layer >= 0 && static_cast<std::size_t>(bell.layer) < layers.size() && bell.tokens >= 0 &&
                       bell.tokens <= device::kMaxTokens && bell.top_k >= 1 && bell.top_k <= device::kMaxTopK;
     if (fits) return;
-    throw std::runtime_error("the doorbell block of ring value " + std::to_string(ring) + " is damaged: layer " +
-                             std::to_string(bell.layer) + ", " + std::to_string(bell.tokens) + " tokens, top " +
-                             std::to_string(bell.top_k));
+    throw std::runtime_error("the doorbell block is damaged: layer " + std::to_string(bell.layer) + ", " +
+                             std::to_string(bell.tokens) + " tokens, top " + std::to_string(bell.top_k));
   }
 
   // Returns the error word of the plan.
@@ -185,14 +221,17 @@ struct HostHalf::State {
   }
 
   void answer(std::uint32_t ring) {
+    layer.store(-1, std::memory_order_relaxed);
+    answering.store(ring, std::memory_order_relaxed);
     enter(Stage::kPlan);
     require_sane(ring);
     const Doorbell& bell = blocks.doorbell();
+    layer.store(bell.layer, std::memory_order_relaxed);
     if (board.has(Signal::kPlanReady)) plan_for(bell);
     raise(Signal::kPlanReady, ring);
     raise(Signal::kPcieReady, ring);
     enter(Stage::kHeavy);
-    while (options.wedge && !board.released()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    if (options.wedge >= 0) wait_until_readable(options.wedge);
     bool heavy_done = false;
     compute(bell, [&] {
       heavy_done = true;
@@ -211,6 +250,8 @@ struct HostHalf::State {
         answer(ring);
       } catch (const std::exception& problem) {
         fail(problem.what());
+      } catch (...) {
+        fail("an exception without a message");
       }
     }
     enter(Stage::kEnded);
@@ -219,15 +260,24 @@ struct HostHalf::State {
     changed.notify_all();
   }
 
+  std::string doing() const {
+    const Stage now = stage.load(std::memory_order_relaxed);
+    const std::string text = in_words(now);
+    if (now == Stage::kIdle || now == Stage::kEnded) return text;
+    return text + " of " + place_of(answering.load(std::memory_order_relaxed), layer.load(std::memory_order_relaxed));
+  }
+
   std::string report() const {
     const auto start = Clock::time_point(Clock::duration(since.load(std::memory_order_relaxed)));
-    std::string text = board.describe();
-    text += "  host half: " + std::string(in_words(stage.load(std::memory_order_relaxed))) + " for " +
-            in_seconds(Clock::now() - start) + "; answered " +
-            std::to_string(answered.load(std::memory_order_relaxed)) + "; pool of " +
-            std::to_string(pool->pool.threads()) + (pool->pool.threads() == 1 ? " worker" : " workers") + "\n";
-    if (const std::string why = failed(); !why.empty()) text += "  host half failed: " + why + "\n";
-    return text;
+    const std::string thread = "  host half: " + doing() + " for " + in_seconds(Clock::now() - start) + "; answered " +
+                               std::to_string(answered.load(std::memory_order_relaxed)) + "; pool of " +
+                               std::to_string(pool->pool.threads()) +
+                               (pool->pool.threads() == 1 ? " worker" : " workers") + "\n";
+    // Another thread of the parent may have held the mutex at a fork.
+    if (!is_owner()) return board.describe() + thread;
+    const std::lock_guard lock(mutex);
+    return (words.empty() ? board.describe() : words) + thread +
+           (failure.empty() ? "" : "  host half failed: " + failure + "\n");
   }
 };
 
@@ -237,24 +287,36 @@ HostHalf::HostHalf(std::unique_ptr<Runner> pool, std::vector<HybridLayer> layers
     throw std::invalid_argument("a layer's experts have rows of " + std::to_string(layer.experts->hidden) +
                                 " values, not " + std::to_string(options.hidden));
   }
+  if (std::find(options.present.begin(), options.present.end(), Signal::kSeq) == options.present.end()) {
+    throw std::invalid_argument("without the signal seq nobody can ring for the host half");
+  }
   state_ = std::make_shared<State>(std::move(pool), std::move(layers), std::move(options));
   // The thread keeps what it uses alive, for the case that it is left behind.
   std::thread([state = state_] { state->serve(); }).detach();
 }
 
-HostHalf::~HostHalf() { stop(std::chrono::seconds(2)); }
+HostHalf::~HostHalf() {
+  end();
+  if (!state_->is_owner()) state_->left = state_;
+}
 
 const Plan& HostHalf::plan() const noexcept { return state_->blocks.plan(); }
 const float* HostHalf::rows() const noexcept { return state_->blocks.rows(); }
 
+void HostHalf::require_owner() const {
+  if (state_->is_owner()) return;
+  throw std::logic_error("this host half was made before fork(): make another in the child process");
+}
+
 void HostHalf::stalled(const std::string& why) {
-  // Before the words are released, for it says how they stand.
+  // Before the words are released, for the thread goes on then.
   const std::string text = why + "\n" + report();
-  state_->board.release();
+  state_->release();
   throw StallError(text);
 }
 
 void HostHalf::make_plan(const Routed& routed, bool all_resident) {
+  require_owner();
   const std::uint32_t error = state_->make_plan(routed, all_resident);
   if (error != 0) state_->board.raise_error(Signal::kPlanError, ring_, error);
   if (const std::uint32_t raised = state_->board.value(Signal::kPlanError); raised != 0) {
@@ -273,6 +335,7 @@ void HostHalf::make_plan(const Routed& routed, bool all_resident) {
 }
 
 std::uint32_t HostHalf::publish(const Routed& routed) {
+  require_owner();
   if (state_->board.released()) throw StallError("this window was released and runs no more\n" + report());
   const std::uint32_t ring = ring_ + 1;
   const device::Publish::Args args{.x = routed.x,
@@ -296,6 +359,7 @@ std::uint32_t HostHalf::publish(const Routed& routed) {
 }
 
 void HostHalf::wait(Signal signal, std::uint32_t ring) {
+  require_owner();
   Board& board = state_->board;
   if (!board.has(signal)) throw std::logic_error(std::string("nobody raises ") + name_of(signal));
   std::uint32_t error = 0;
@@ -320,9 +384,20 @@ void HostHalf::wait(Signal signal, std::uint32_t ring) {
 }
 
 bool HostHalf::stop(std::chrono::nanoseconds patience) noexcept {
-  state_->board.release();
+  if (!state_->is_owner()) return false;
+  state_->release();
   std::unique_lock lock(state_->mutex);
-  return state_->changed.wait_for(lock, patience, [&] { return state_->ended; });
+  const Clock::time_point now = Clock::now();
+  if (!state_->asked_to_end) state_->asked_to_end = now;
+  return state_->wait_for_end(lock, now + patience);
+}
+
+bool HostHalf::end() noexcept {
+  if (!state_->is_owner()) return false;
+  state_->release();
+  std::unique_lock lock(state_->mutex);
+  if (!state_->asked_to_end) state_->asked_to_end = Clock::now();
+  return state_->wait_for_end(lock, *state_->asked_to_end + kLastPatience);
 }
 
 std::string HostHalf::report() const { return state_->report(); }

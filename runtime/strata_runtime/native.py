@@ -182,14 +182,15 @@ class NativeModule(Protocol):
         timeout: int,
         present: Sequence[str],
         faults: Sequence[SignalFault] = (),
-        wedge: bool = False,
+        wedge: int = -1,
     ) -> HostHalf:
         """Start a host half with a pool of its own, as `make_pool` does.
 
         layers: experts, and the address of their slots by expert, int32, -1 for the CPU's; `owner` keeps that memory
         alive. slots: how many there are. heavy_from: experts with an entry of at least this weight come first, and then
         `partial_ready`; None is no split. timeout: nanoseconds of a wait. present: the signals that exist; without
-        `plan_ready` the device half plans. faults, wedge: a test's; a wedged pool never comes back.
+        `plan_ready` the device half plans. faults, wedge: a test's; the pool comes back from a call
+        once `wedge`, a file descriptor, can be read.
         """
         ...
 

@@ -1,12 +1,15 @@
 // Both halves of windows, and a pool behind the host half, for a thread sanitizer to watch: layers with and without
 // slots, split, deferred, planned by either half, and words that come late, never, early and twice.
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <deque>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "strata/device/flag_wait.hpp"
 #include "strata/device/late_add.hpp"
 #include "strata/device/rows_copy.hpp"
 #include "strata/hybrid/host_half.hpp"
@@ -89,8 +92,7 @@ std::unique_ptr<HostHalf> make_half(const Model& model, const Options& options) 
                                                     .heavy_from = options.splits ? std::optional(kHeavy) : std::nullopt,
                                                     .timeout = options.timeout,
                                                     .present = present,
-                                                    .faults = options.faults,
-                                                    .wedge = false});
+                                                    .faults = options.faults});
 }
 
 // One window: the device half's side of every layer. Rows of slots are left out. Returns the residual.
@@ -136,38 +138,105 @@ std::vector<float> window(const Options& options, HostHalf& half, int round) {
     const std::uint32_t ring = half.publish(routed);
     if (!options.device_plans) half.wait(Signal::kPlanReady, ring);
     half.wait(Signal::kPcieReady, ring);
+    if (options.splits) half.wait(Signal::kPartialReady, ring);
     if (!options.defers || layer == kLayers - 1) {
       half.wait(Signal::kRowsReady, ring);
       take(device::Which::kAll, false);
       continue;
     }
     late = ring;
-    if (!options.splits) continue;
-    half.wait(Signal::kPartialReady, ring);
-    take(device::Which::kAtLeast, false);
+    if (options.splits) take(device::Which::kAtLeast, false);
   }
   return residual;
 }
 
-// Windows with one faulty signal: either the sums are right, or the halves do not meet.
+// Windows with one faulty signal: the sums are right after one that came late, and after an early one without data; all
+// other faults are noticed.
 void stand(const Model& model, Options options, const std::vector<float>& expected, Signal signal,
            SignalFault::Kind kind) {
-  options.faults = {{signal, kind, 2, std::chrono::milliseconds(3)}};
+  const bool is_survived =
+      kind == SignalFault::Kind::kLate || (kind == SignalFault::Kind::kEarly && signal == Signal::kPcieReady);
+  // An early one that is noticed ends its delay.
+  options.faults = {{signal, kind, 2, std::chrono::milliseconds(is_survived ? 3 : 5'000)}};
   if (kind == SignalFault::Kind::kNever) options.timeout = std::chrono::milliseconds(50);
   const auto half = make_half(model, options);
   try {
     require(window(options, *half, 0) == expected, "other sums after a faulty signal");
-    require(kind == SignalFault::Kind::kLate || kind == SignalFault::Kind::kEarly, "a lost signal was not missed");
+    require(is_survived, "a faulty signal was not noticed");
   } catch (const StallError&) {
-    require(kind != SignalFault::Kind::kLate, "a late signal was taken for a lost one");
+    require(!is_survived, "a signal that came was taken for a lost one");
     require(half->stop(std::chrono::seconds(5)), "the host half did not end");
   }
+}
+
+// A kernel's plain store after a release must not bring a word back to life.
+void release_between(SignalFault::Kind* fault) {
+  protocol::Signals signals;
+  std::vector<SignalFault> faults;
+  if (fault != nullptr) faults.push_back({Signal::kSeq, *fault, 1});
+  Board board(signals, {Signal::kSeq}, faults);
+  board.raise(Signal::kSeq, 1, [&](std::uint32_t* word) {
+    board.release();
+    std::atomic_ref(*word).store(1, std::memory_order_release);
+  });
+  require(board.value(Signal::kSeq) == protocol::kReleased, "a raised word undid a release");
+  require(!board.wait(Signal::kSeq, 1), "a released word was waited for");
+}
+
+// The same with threads, whichever comes first.
+void release_meanwhile(int rounds) {
+  for (int round = 0; round < rounds; ++round) {
+    protocol::Signals signals;
+    Board board(signals, {Signal::kSeq});
+    std::thread releaser([&] { board.release(); });
+    board.raise(Signal::kSeq, 1,
+                [&](std::uint32_t* word) { std::atomic_ref(*word).store(1, std::memory_order_release); });
+    releaser.join();
+    require(board.value(Signal::kSeq) == protocol::kReleased, "a raised word undid a release");
+  }
+}
+
+// A waiter that did not run until its limit was over, while the word was raised.
+class Suspended : public simt::Inline {
+ public:
+  Suspended(std::uint32_t& word, std::uint32_t raised) : Inline(0, 1), word_(word), raised_(raised) {}
+
+  std::uint64_t nanoseconds() const {
+    if (looked_) word_ = raised_;
+    looked_ = true;
+    return word_ == 0 ? 0 : 1'000'000;
+  }
+
+ private:
+  std::uint32_t& word_;
+  std::uint32_t raised_;
+  mutable bool looked_ = false;
+};
+
+std::uint32_t error_of_suspended(std::uint32_t raised) {
+  std::uint32_t word = 0;
+  std::uint32_t error = 0;
+  device::FlagWait::Shared shared;
+  device::FlagWait::run(Suspended(word, raised), shared,
+                        {.word = &word,
+                         .base = nullptr,
+                         .error = &error,
+                         .offset = 5,
+                         .error_value = 1,
+                         .looks = 0,
+                         .nanoseconds = 1'000});
+  return error;
 }
 
 }  // namespace
 
 int main(int, char** arguments) {
   const int rounds = std::atoi(arguments[1]);
+  release_between(nullptr);
+  for (SignalFault::Kind kind : {SignalFault::Kind::kLate, SignalFault::Kind::kEarly}) release_between(&kind);
+  release_meanwhile(rounds);
+  require(error_of_suspended(5) == 0, "a word that had been raised was reported as missing");
+  require(error_of_suspended(4) == 1, "a word that had not been raised was not reported");
   const Model model;
   int runs = 0;
   for (int bits = 0; bits < 8; ++bits) {
@@ -178,7 +247,8 @@ int main(int, char** arguments) {
     require(window(options, *half, 0) == first, "another window's rows");
     for (const Signal signal :
          {Signal::kSeq, Signal::kPlanReady, Signal::kPcieReady, Signal::kRowsReady, Signal::kPartialReady}) {
-      if ((signal == Signal::kPlanReady && options.device_plans) || signal == Signal::kPartialReady) continue;
+      if (signal == Signal::kPlanReady && options.device_plans) continue;
+      if (signal == Signal::kPartialReady && !options.splits) continue;
       for (const auto kind : {SignalFault::Kind::kLate, SignalFault::Kind::kNever, SignalFault::Kind::kEarly,
                               SignalFault::Kind::kTwice}) {
         stand(model, options, first, signal, kind);

@@ -9,15 +9,18 @@ from typing import Any
 import pytest
 import torch
 
+from strata_runtime.engine import Engine
 from strata_runtime.errors import StallError, UserError
 from strata_runtime.hybrid import hybrid
 from strata_runtime.knobs import resolve
 from strata_runtime.model import Model
 from strata_runtime.provider import Provider
 from support.checkpoints import make_config, write_checkpoint
+from support.gate import Gate, child_code, opened_at_end
 
 pytestmark = pytest.mark.native
 
+TINY = Path(__file__).resolve().parents[2] / "examples" / "models" / "strata-tiny"
 MS = 1_000_000
 MIXTURES, EXPERTS = 5, 6
 SOME = MIXTURES * EXPERTS // 2
@@ -52,7 +55,7 @@ def make(folder: Path, provider: Provider, monkeypatch: pytest.MonkeyPatch) -> I
     native: Any = provider.native
     make_half = native.make_host_half
 
-    def load(faults: Sequence[object] = (), wedge: bool = False, **settings: object) -> Model:
+    def load(faults: Sequence[object] = (), wedge: int = -1, **settings: object) -> Model:
         pending = [{"faults": list(faults), "wedge": wedge}]
         half = lambda *arguments: make_half(*arguments, **(pending.pop() if pending else {}))  # noqa: E731
         monkeypatch.setattr(native, "make_host_half", half)
@@ -64,6 +67,12 @@ def make(folder: Path, provider: Provider, monkeypatch: pytest.MonkeyPatch) -> I
     yield load
     for model in models:
         model.close()
+
+
+@pytest.fixture
+def gate(make: Make) -> Iterator[Gate]:
+    """Opens before the models of `make` are closed."""
+    yield from opened_at_end()
 
 
 def read(model: Model) -> torch.Tensor:
@@ -87,8 +96,9 @@ def test_a_faulty_word_costs_time_or_its_request_and_nothing_else(
     # The layer in the middle of the second window: one that defers where any does.
     ring = MIXTURES + 3
     for word in words_of(provider, settings):
-        model = make([(word, kind, ring, 15 * MS)], **settings)
         is_survived = kind == "late" or (kind == "early" and word in UNSTAMPED)
+        # An early one that is noticed ends its delay.
+        model = make([(word, kind, ring, 15 * MS if is_survived else 5000 * MS)], **settings)
         if is_survived:
             assert torch.equal(read(model), expected), word
             continue
@@ -109,19 +119,37 @@ def test_every_combination_has_its_words(provider: Provider, knobs: str) -> None
     assert set(words_of(provider, KNOBS[knobs])) == expected
 
 
-def test_a_wedged_pool_ends_its_request_with_a_report_and_the_next_one_works(make: Make) -> None:
+def test_a_wedged_pool_ends_its_request_with_a_report_and_the_next_one_works(make: Make, gate: Gate) -> None:
     expected = read(make(**KNOBS["all late"]))
-    model = make(wedge=True, **KNOBS["all late"])
+    model = make(wedge=gate.file, **KNOBS["all late"])
     cache = model.new_cache(16)
     with pytest.raises(StallError) as stalled:
         model.forward(IDS, cache, window=True)
     report = str(stalled.value)
     assert report.startswith("a window came to no end: waited 0.12 s for rows_ready to reach 1\n")
     assert "seq = 1 (device; A layer's doorbell block has been written.)" in report
-    assert "host half: computing the first rows for" in report
+    assert "host half: computing the first rows of ring value 1 of layer 0 for" in report
     assert "pool of 2 workers" in report
     assert cache.length == 0
     assert torch.equal(read(model), expected)
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_forked_child_is_told_to_load_an_engine_of_its_own_and_ends(provider: Provider) -> None:
+    settings: dict[str, Any] = {"engine_context": 64, "pool_threads": 2, "verify_defer_cpu": "1"}
+    engine = Engine.load(TINY, environ={}, provider=provider, report=lambda _: None, **settings)
+    expected = list(engine.encode("one text and another"))
+    rows = [row.copy() for row in engine.logprob_rows(expected, 3)]
+
+    def child() -> None:
+        with pytest.raises(UserError, match=r"loaded before fork\(\): load another one in the child process"):
+            engine.generate("one").run()
+        engine.close()
+
+    assert child_code(child) == 0
+    for row, again in zip(rows, engine.logprob_rows(expected, 3), strict=True):
+        assert (row == again).all()
+    engine.close()
 
 
 def test_a_slot_that_was_lent_is_noticed_before_the_window(make: Make) -> None:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+import threading
+import time
+import weakref
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +16,7 @@ import pytest
 from numpy.typing import NDArray
 
 from strata_runtime.provider import Provider
+from support.gate import Gate, child_code, opened_at_end
 
 HIDDEN, WIDTH, EXPERTS, TOP_K = 64, 32, 12, 4
 PICKS, TOKENS = 16, 8
@@ -101,6 +106,12 @@ def make(provider: Provider, weights: Weights) -> Iterator[Any]:
         half.half.stop(2.0)
 
 
+@pytest.fixture
+def gate(make: Any) -> Iterator[Gate]:
+    """Opens before the halves of `make` are stopped."""
+    yield from opened_at_end()
+
+
 @pytest.mark.parametrize("heavy_from", [None, 0.1, 1e9, 1e-9])
 def test_rows_are_those_of_the_pool_split_or_not(make: Any, heavy_from: float | None) -> None:
     half = make(heavy_from=heavy_from)
@@ -147,10 +158,13 @@ SIGNALS = ("seq", "plan_ready", "pcie_ready", "partial_ready", "rows_ready")
 @pytest.mark.parametrize("signal", SIGNALS)
 @pytest.mark.parametrize("kind", ["late", "never", "early", "twice"])
 def test_a_faulty_signal_is_survived_or_noticed(make: Any, signal: str, kind: str, heavy_from: float | None) -> None:
-    half = make(heavy_from=heavy_from, timeout=150 * MS, faults=[(signal, kind, 2, 30 * MS)])
+    is_survived = kind == "late" or (kind == "early" and signal == "pcie_ready")
+    # An early one that is noticed ends its delay.
+    half = make(
+        heavy_from=heavy_from, timeout=150 * MS, faults=[(signal, kind, 2, 30 * MS if is_survived else 5000 * MS)]
+    )
     waits = SIGNALS[1:]
-    no_data = signal == "pcie_ready"
-    if kind == "late" or (kind == "early" and no_data):
+    if is_survived:
         ask(half, waits)
         return
     with pytest.raises(half.native.StallError) as stalled:
@@ -167,14 +181,79 @@ def test_a_faulty_signal_is_survived_or_noticed(make: Any, signal: str, kind: st
     ask(fresh, waits)
 
 
-def test_a_wedged_pool_ends_in_a_report_and_is_left_behind(make: Any) -> None:
-    half = make(timeout=100 * MS, wedge=True)
+def test_a_wedged_pool_ends_in_a_report_and_another_half_works(make: Any, gate: Gate) -> None:
+    half = make(timeout=100 * MS, wedge=gate.file)
     ids, weights, x = routes(2, 1)
     ring = half.publish(0, ids, weights, x)
     with pytest.raises(half.native.StallError) as stalled:
         half.half.wait("rows_ready", ring)
     assert "waited 0.1 s for rows_ready to reach 1" in str(stalled.value)
-    assert "computing the first rows for" in str(stalled.value)
+    assert "computing the first rows of ring value 1 of layer 0 for" in str(stalled.value)
+    ask(make(), ("rows_ready",))
+
+
+def threads() -> int:
+    return len(list(Path("/proc/self/task").iterdir()))
+
+
+def test_a_stuck_pool_costs_one_patience_and_is_left_behind_with_its_weights(
+    provider: Provider, weights: Weights, make: Any, gate: Gate
+) -> None:
+    before = threads()
+    half = Half(provider, weights, wedge=gate.file)
+    table = weakref.ref(half.table)
+    half.half.wait("plan_ready", half.publish(0, *routes(2, 1)))
+    start = time.monotonic()
+    assert not half.half.stop(0.1)
+    del half
+    assert time.monotonic() - start < 1.1
+    assert threads() > before
+    assert table() is not None
+    gate.open()
+    while threads() > before:
+        assert time.monotonic() - start < 60, "the thread that was left behind did not end"
+        time.sleep(0.01)
+
+
+def test_other_threads_run_while_a_half_that_is_dropped_ends(
+    provider: Provider, weights: Weights, make: Any, gate: Gate
+) -> None:
+    half = Half(provider, weights, wedge=gate.file)
+    table = weakref.ref(half.table)
+    half.half.wait("plan_ready", half.publish(0, *routes(2, 1)))
+    is_dropped = threading.Event()
+
+    def mend() -> None:
+        is_dropped.wait()
+        gate.open()
+
+    other = threading.Thread(target=mend)
+    other.start()
+    is_dropped.set()
+    del half
+    assert table() is None
+    other.join()
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+@pytest.mark.parametrize("is_stuck", [False, True])
+def test_a_forked_child_is_told_to_make_a_half_of_its_own(make: Any, gate: Gate, is_stuck: bool) -> None:
+    half = make(wedge=gate.file if is_stuck else -1)
+    half.half.wait("plan_ready", half.publish(0, *routes(2, 1)))
+
+    def child() -> None:
+        for use in (lambda: half.publish(0, *routes(1, 0)), lambda: half.half.wait("rows_ready", 1)):
+            with pytest.raises(RuntimeError, match=r"before fork\(\)"):
+                use()
+        assert "pool of 2 workers" in half.half.report()
+        start = time.monotonic()
+        assert not half.half.stop(60.0)
+        del half.half
+        assert time.monotonic() - start < 30
+
+    assert child_code(child) == 0
+    gate.open()
+    half.half.wait("rows_ready", 1)
     ask(make(), ("rows_ready",))
 
 
@@ -226,8 +305,8 @@ def test_a_plan_that_meets_an_expert_without_slot_is_an_error_whatever_its_word_
 
 
 @pytest.mark.parametrize("fault", ["late", "never", "early", "twice"])
-def test_a_timeout_is_an_error_whatever_its_word_does(make: Any, fault: str) -> None:
-    half = make(timeout=50 * MS, wedge=True, faults=[("wait_error", fault, 1, 20 * MS)])
+def test_a_timeout_is_an_error_whatever_its_word_does(make: Any, gate: Gate, fault: str) -> None:
+    half = make(timeout=50 * MS, wedge=gate.file, faults=[("wait_error", fault, 1, 20 * MS)])
     ring = half.publish(0, *routes(1, 0))
     with pytest.raises(half.native.StallError, match=r"waited 0\.05 s for rows_ready"):
         half.half.wait("rows_ready", ring)
@@ -238,8 +317,21 @@ def test_an_expert_that_is_none_is_an_error(make: Any) -> None:
     ids, weights, x = routes(1, 3)
     ids[0, 1] = EXPERTS
     ring = half.publish(0, ids, weights, x)
-    with pytest.raises(half.native.StallError, match=rf"expert {EXPERTS} \(token 0, pick 1\) does not exist"):
+    with pytest.raises(
+        half.native.StallError, match=rf"expert {EXPERTS} \(token 0, pick 1\) does not exist"
+    ) as stalled:
         half.half.wait("rows_ready", ring)
+    with pytest.raises(half.native.StallError, match="was released and runs no more") as refused:
+        half.publish(0, ids, weights, x)
+    for report in (str(stalled.value), str(refused.value)):
+        assert "seq = 1 (" in report
+        assert "rows_ready = 0 (" in report
+        assert f"host half failed: ring value 1 of layer 0: expert {EXPERTS} " in report
+
+
+def test_without_a_bell_there_is_no_half(make: Any) -> None:
+    with pytest.raises(ValueError, match="without the signal seq nobody can ring"):
+        make(present=[name for name in PRESENT if name != "seq"])
 
 
 def test_words_and_faults_are_known_by_name(make: Any) -> None:

@@ -14,7 +14,8 @@ from strata_gen.specs import load_specs
 from support.native_programs import Unit, compile_program, run_program
 
 SOURCES = ("board", "host_half", "experts", "weights", "level_choice", "cpu_features", "cpus", "knob_text")
-FAULTS = 8 * 3 * 4 + 4 * 4  # words and kinds, for every combination; plan_ready where the host half plans
+# Words and kinds, for every combination; plan_ready where the host half plans, partial_ready where it splits.
+FAULTS = 8 * 3 * 4 + 4 * 4 + 4 * 4
 
 
 @pytest.mark.parametrize("sanitizer", ["thread", "address,undefined"])

@@ -10,7 +10,8 @@
 namespace strata::device {
 
 // Ends when the word is at least the value, compared as unsigned numbers, or when a limit is over: then the error word
-// is raised to `error_value`. A limit is a number of looks or a time; 0 is none, and without both there is no wait.
+// is raised to `error_value`, unless one more look finds the value. A limit is a number of looks or a time; 0 is none,
+// and without both there is no wait.
 struct FlagWait {
   using Launch = gen::FlagWaitLaunch;
 
@@ -48,6 +49,8 @@ struct FlagWait {
       simt.pause(looks);
       if (simt.acquire(args.word) >= value) return;
     }
+    // A thread that did not run for longer than the limit has not waited for that long.
+    if (simt.acquire(args.word) >= value) return;
     simt.release(args.error, args.error_value);
   }
 };

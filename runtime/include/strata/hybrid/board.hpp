@@ -47,6 +47,7 @@ class Board {
     const SignalFault* fault = fault_of(signal, ring);
     if (fault == nullptr && has(signal) && !is_silenced(signal)) {
       write(&word(signal).value);
+      keep_released(signal);
       store(signal, ring);
       return;
     }
@@ -80,6 +81,7 @@ class Board {
   protocol::Word& word(protocol::Signal signal) const noexcept;
   const SignalFault* fault_of(protocol::Signal signal, std::uint32_t ring) const noexcept;
   void store(protocol::Signal signal, std::uint32_t ring) noexcept;
+  void keep_released(protocol::Signal signal) noexcept;
   void silence(protocol::Signal signal) noexcept;
   bool is_silenced(protocol::Signal signal) const noexcept;
   void pause_for(std::chrono::nanoseconds time) const noexcept;

@@ -46,18 +46,19 @@ struct HostHalfOptions {
   std::chrono::nanoseconds timeout;
   std::vector<protocol::Signal> present;  // with plan_ready the host half plans, without it the device half does
   std::vector<SignalFault> faults;
-  bool wedge = false;  // a test's: the pool never comes back from the first call
+  int wedge = -1;  // a test's: the pool does not come back from a call before this file can be read
 };
 
 // Owns the words, the blocks, and the thread between them and the pool. Where the device half runs on a CPU, it calls
 // `plan`, `publish` and `wait`, which run its kernels on the calling thread.
 //
 // Ring values count layers from 1 on. After `stop`, a stall or a failure all words are released and the object refuses
-// to go on: make another one.
+// to go on: make another one. It does not survive fork(): in the child it throws std::logic_error, `stop` and `end` do
+// nothing, and all that it uses is left behind.
 class HostHalf {
  public:
   // `pool` is the thread's alone; `layers` outlive the object. Throws std::invalid_argument for layers of another
-  // hidden size.
+  // hidden size, and without `seq`, which the thread waits for.
   HostHalf(std::unique_ptr<Runner> pool, std::vector<HybridLayer> layers, HostHalfOptions options);
   HostHalf(const HostHalf&) = delete;
   HostHalf& operator=(const HostHalf&) = delete;
@@ -84,12 +85,16 @@ class HostHalf {
   // stuck in the pool is left behind, with all that it uses. Idempotent.
   bool stop(std::chrono::nanoseconds patience) noexcept;
 
-  // Every word, and what the thread is doing for how long.
+  // What the destructor does: stops with the rest of half a second, which began with the first call of `stop` or `end`.
+  bool end() noexcept;
+
+  // Every word, as it stood before all were released, and what the thread is doing for how long.
   std::string report() const;
 
  private:
   struct State;
 
+  void require_owner() const;
   [[noreturn]] void stalled(const std::string& why);
 
   std::shared_ptr<State> state_;
