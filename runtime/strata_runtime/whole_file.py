@@ -32,6 +32,8 @@ def check_target(path: Path, option: str = "") -> None:
     named = f"{option} {path}".strip()
     if str(path) == STDOUT:
         raise UserError(f"{named}: standard output does not take this; name a file to write")
+    if path == Path():  # what an empty text becomes
+        raise UserError(f"{option or 'the path'} is empty: name a file to write")
     if "\0" in str(path):
         raise UserError(f"{named!r}: a path cannot hold a NUL character")
     try:

@@ -150,6 +150,38 @@ def test_other_files_are_refused(tmp_path: Path, content: bytes) -> None:
         load_record(path)
 
 
+def test_an_array_alone_is_no_record(tmp_path: Path) -> None:
+    with (tmp_path / "x.npz").open("wb") as file:
+        np.save(file, np.zeros(3))
+    with pytest.raises(UserError, match=r"x\.npz: not an \.npz file"):
+        load_record(tmp_path / "x.npz")
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 3e38, 0.5])
+def test_values_that_are_no_log_probabilities_are_refused(tmp_path: Path, value: float) -> None:
+    record = measure(Table(0), SEQUENCES, 1)
+    record.top_logprobs[3, 2] = value
+    record.save(tmp_path / "x.npz")
+    with pytest.raises(UserError, match="top_logprobs holds values that are no log-probabilities"):
+        load_record(tmp_path / "x.npz")
+
+
+@pytest.mark.parametrize("token", [-1, 0])
+def test_tokens_that_no_run_has_at_its_top_are_refused(tmp_path: Path, token: int) -> None:
+    record = measure(Table(0), SEQUENCES, 1)
+    record.top_ids[3, :2] = (token, record.top_ids[3, 0]) if token < 0 else record.top_ids[3, 0]
+    record.save(tmp_path / "x.npz")
+    with pytest.raises(UserError, match="negative or repeated tokens"):
+        load_record(tmp_path / "x.npz")
+
+
+def test_the_top_of_a_larger_vocabulary_is_refused() -> None:
+    a = measure(Table(0), SEQUENCES, 1)
+    a.top_ids[2, 5] = VOCAB
+    with pytest.raises(UserError, match=f"a larger vocabulary than this model's {VOCAB}"):
+        measure(Table(1), SEQUENCES, 1, at=a)
+
+
 def test_records_with_other_arrays_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "x.npz"
     np.savez(path, seq=np.zeros(1, np.int32))

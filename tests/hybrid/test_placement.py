@@ -105,6 +105,11 @@ KIND = "strata expert profile"
         {"kind": KIND, "tokens": 1, "counts": [[1], [1, 2]]},
         {"kind": KIND, "tokens": 1, "counts": [["x"]]},
         {"kind": KIND, "tokens": 1, "counts": [[10**30]]},
+        {"kind": KIND, "tokens": 3, "counts": [[0.7]]},
+        {"kind": KIND, "tokens": 3, "counts": [["5"]]},
+        {"kind": KIND, "tokens": 3, "counts": [[True]]},
+        {"kind": KIND, "tokens": -5, "counts": [[5]]},
+        {"kind": KIND, "tokens": True, "counts": [[5]]},
     ],
 )
 def test_a_file_that_is_no_profile_is_refused(tmp_path: Path, content: object) -> None:

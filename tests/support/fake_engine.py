@@ -38,6 +38,7 @@ KNOBS = (
     knob("window.draft", "enum", "none", choices=("none", "ngram", "mtp"), help="Who drafts."),
     knob("window.ngram_least", "int", 2, range=Range(minimum=1), help="Fewest tokens that occurred."),
     knob("window.width", "int", 0, range=Range(minimum=0, maximum=8), help="Tokens of a window."),
+    knob("window.max_tokens", "int", 8, help="Widest window."),
     knob("eval.logpos", "path", None, help="File of a record."),
     knob("pool.pin", "enum", "auto", choices=("auto", "on", "off"), help="Whether workers are pinned."),
     knob("pool.threads", "int", 0, range=Range(minimum=0, maximum=64), invalid="default", help="Worker threads."),

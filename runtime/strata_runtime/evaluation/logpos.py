@@ -61,6 +61,8 @@ def measure(
             top_ids[rows] = top_of(logprobs)
             top_logprobs[rows] = np.take_along_axis(logprobs, top_ids[rows].astype(np.int64), 1)
             if at is not None and at_logprobs is not None:
+                if at.top_ids[rows].max(initial=0) >= logprobs.shape[1]:
+                    raise UserError(f"--at holds tokens of a larger vocabulary than this model's {logprobs.shape[1]}")
                 at_logprobs[rows] = np.take_along_axis(logprobs, at.top_ids[rows].astype(np.int64), 1)
             known = min(len(logprobs), end - row - 1)
             following = np.asarray(ids[len(ids) - (end - row) + 1 :][:known], np.int64)

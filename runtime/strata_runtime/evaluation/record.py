@@ -9,12 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 
 from strata_runtime.errors import UserError
 from strata_runtime.whole_file import check_target, require_file
 
 TOP = 20
+
+_ROUNDING = 1e-3  # by which a log-probability may exceed 0
 
 _DTYPES: Mapping[str, type[np.generic]] = {
     "seq": np.int32,
@@ -74,13 +77,22 @@ def _check(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
                 f"{path}: {name} is {arrays[name].dtype}{list(arrays[name].shape)}, "
                 f"not {np.dtype(dtype)}{list(shape)}: not a file of 'strata eval logpos'"
             )
+    for name in ("top_logprobs", "at_logprobs"):
+        if name in arrays and not (np.isfinite(arrays[name]) & (arrays[name] <= _ROUNDING)).all():
+            raise UserError(f"{path}: {name} holds values that are no log-probabilities: the file is damaged")
+    ids = np.sort(arrays["top_ids"], axis=1)
+    if (ids < 0).any() or (ids[:, 1:] == ids[:, :-1]).any():
+        raise UserError(f"{path}: top_ids holds negative or repeated tokens: the file is damaged")
 
 
 def load_record(path: Path) -> LogposRecord:
     """Read a record. Raises `UserError` for a file that is none."""
     try:
         require_file(path)
-        with np.load(path, allow_pickle=False) as found:
+        opened = np.load(path, allow_pickle=False)
+        if not isinstance(opened, NpzFile):  # an .npy file is one array
+            raise UserError(f"{path}: not an .npz file")
+        with opened as found:
             arrays = {name: found[name] for name in _DTYPES if name in found}
     except OSError as problem:
         raise UserError(f"{path}: cannot be read: {problem.strerror or problem}") from None

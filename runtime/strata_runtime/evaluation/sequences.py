@@ -35,6 +35,8 @@ def read_tokens(path: Path) -> Sequences:
         for at, token in enumerate(ids):
             if isinstance(token, bool) or not isinstance(token, int):
                 raise UserError(f"{what}: entry {at} of list {index} is {json.dumps(token)[:40]}")
+    if not any(found):
+        raise UserError(f"{path}: holds no tokens")
     return found
 
 
@@ -48,4 +50,6 @@ def read_texts(files: Sequence[Path], encoder: Encoder) -> Sequences:
             raise UserError(f"{path}: not UTF-8 text at byte {problem.start}") from None
         ids = list(encoder.encode(text)) if text else []
         pieces += [ids[start : start + encoder.context] for start in range(0, len(ids), encoder.context)]
+    if not pieces:
+        raise UserError(f"{' and '.join(map(str, files))}: no text")
     return pieces

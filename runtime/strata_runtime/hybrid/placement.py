@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,18 +41,24 @@ class ExpertProfile:
             raise UserError(f"{path}: cannot be written: {problem.strerror}") from None
 
 
+def _is_count(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
 def read_profile(path: Path, layers: int, experts: int) -> ExpertProfile:
     """Read a profile of a model with so many layers and experts. Raises `UserError` for any other file."""
     what = f"{path}: not a file of 'strata profile'"
     found = read_object(path)
     tokens, table = found.get("tokens"), found.get("counts")
-    if found.get("kind") != _KIND or not isinstance(tokens, int):
+    if found.get("kind") != _KIND or not _is_count(tokens) or not isinstance(table, list):
+        raise UserError(what)
+    if not all(isinstance(row, list) and all(map(_is_count, row)) for row in table):
         raise UserError(what)
     try:
         counts = np.array(table, np.int64)
-    except (ValueError, TypeError, OverflowError):
+    except (ValueError, OverflowError):
         raise UserError(what) from None
-    if counts.ndim != 2 or counts.min(initial=0) < 0:
+    if counts.ndim != 2:
         raise UserError(what)
     if counts.shape != (layers, experts):
         raise UserError(

@@ -27,7 +27,8 @@ class WindowTrim:
         tokens, top_k = weights.shape
         ids, values = buffers.expert_ids.data_ptr(), weights.data_ptr()
         if self.cap is not None:
-            device.ecap_redirect(tokens, top_k, self.cap, ids, values)
+            # A cap of all entries changes nothing, however much larger than what the kernel counts with it was.
+            device.ecap_redirect(tokens, top_k, min(self.cap, tokens * top_k), ids, values)
         if self.skip_from:
             slots = self.residency.row(layer.number)
             device.tail_skip(tokens, top_k, layer.experts.count, self.skip_from, slots, ids, values)
