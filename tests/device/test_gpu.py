@@ -32,7 +32,11 @@ def instances() -> list[str]:
         if all(parameter.type is not ParameterType.BLOCKS for parameter in kernel.parameters):
             found.append(name)
         else:
-            chosen = types if kernel.name == "expert_down" else ["Q4_k"]
+            chosen = (
+                types
+                if kernel.name == "expert_down"
+                else [next(spec.type_name for spec in SPECS.formats if spec.name == "q4_k")]
+            )
             found += [f"{name}<strata::formats::{each}>" for each in chosen]
     return found
 

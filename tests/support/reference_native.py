@@ -204,7 +204,8 @@ class ReferenceNative:
 
     def rms_norm(self, pool: ReferencePool, rows: int, columns: int, x: int, weight: int, eps: float, out: int) -> None:
         given = memory(x, np.float32, rows, columns).astype(np.float64)
-        normed = given / np.sqrt(np.square(given).mean(-1, keepdims=True) + eps)
+        # Kernels take a float32: what a file that has no other says, and what JSON says in decimals, is the same then.
+        normed = given / np.sqrt(np.square(given).mean(-1, keepdims=True) + np.float64(np.float32(eps)))
         memory(out, np.float32, rows, columns)[...] = normed * memory(weight, np.float32, columns)
 
     def prepare_heads(
