@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -33,8 +34,9 @@ class Worker:
     def ask(self, **message: Any) -> Message:
         """Send a message and return the answer. Raises `RuntimeError` when the worker has died."""
         assert self._process.stdin is not None and self._process.stdout is not None
-        self._process.stdin.write(json.dumps(message) + "\n")
-        self._process.stdin.flush()
+        with suppress(BrokenPipeError):  # it has died; the empty line says so
+            self._process.stdin.write(json.dumps(message) + "\n")
+            self._process.stdin.flush()
         line = self._process.stdout.readline()
         if not line:
             raise RuntimeError(f"worker '{self.name}' ended with exit code {self._process.wait()}")
@@ -44,7 +46,8 @@ class Worker:
     def close(self) -> None:
         """Let the worker end and wait for it."""
         assert self._process.stdin is not None
-        self._process.stdin.close()
+        with suppress(BrokenPipeError):
+            self._process.stdin.close()
         self._process.wait()
 
 
