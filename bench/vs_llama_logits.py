@@ -106,14 +106,15 @@ class Strata:
         import torch
 
         chosen, kept = self._chosen.setdefault(id(router), []), router._bias
+        weights = choose(router, buffers)
         if self._forced is not None:
             layer, start = list(self._chosen).index(id(router)), sum(map(len, chosen))
             wanted = torch.from_numpy(self._forced[layer, start : start + buffers.tokens].astype(np.int64))
             # Scores are at most 1: a larger bias decides which are chosen, and leaves their weights alone.
-            router._bias = torch.zeros(buffers.router.shape).scatter_(1, wanted, 10.0)
-        try:
-            weights = choose(router, buffers)
-        finally:
+            biases = torch.zeros(buffers.router.shape).scatter_(1, wanted, 10.0)
+            rows = zip(biases, buffers.router, buffers.expert_ids, weights, strict=True)
+            for router._bias, *row in rows:
+                router._choose(1, *(each.data_ptr() for each in row))
             router._bias = kept
         chosen.append(buffers.expert_ids.numpy().copy())
         return weights
