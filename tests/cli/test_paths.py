@@ -83,3 +83,11 @@ def test_no_file_gets_the_name_of_standard_output(strata, run, tmp_path, words):
     assert "standard output" in done.stderr
     assert strata.model.passes == []
     assert list((tmp_path / "here").iterdir()) == []
+
+
+@pytest.mark.parametrize("words", [words for words in WRITES if "--out" in words], ids=shown)
+def test_an_empty_path_is_refused_before_any_work(strata, run, tmp_path, words):
+    done = run(*("" if word == "PATH" else word for word in words))
+    assert done.exit_code == 2
+    assert done.stderr == "Error: --out is empty: name a file to write\n"
+    assert list((tmp_path / "here").iterdir()) == []

@@ -12,6 +12,7 @@ import torch
 from strata_runtime.engine import Engine
 from strata_runtime.errors import StallError, UserError
 from strata_runtime.hybrid import hybrid
+from strata_runtime.hybrid.choice import choose_executor
 from strata_runtime.knobs import resolve
 from strata_runtime.model import Model
 from strata_runtime.provider import Provider
@@ -213,6 +214,26 @@ def test_closing_in_the_middle_of_a_window_ends_it(make: Make, monkeypatch: pyte
     monkeypatch.setattr(model._layers[3], "_attention", lambda *_: model.close())
     with pytest.raises((RuntimeError, StallError)):
         read(model)
+
+
+def test_a_closed_model_makes_no_host_half_any_more(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = make(**KNOBS["all late"])
+    read(model)
+    model.close()
+    made: list[object] = []
+    monkeypatch.setattr(model._windows, "_make_half", lambda: made.append(None))
+    with pytest.raises(RuntimeError, match="closed"):
+        read(model)
+    assert made == []
+
+
+def test_knobs_of_experts_on_a_model_without_any_are_said_to_change_nothing(provider: Provider) -> None:
+    nobody: Any = None
+    for environ, said in (({}, False), ({"STRATA_VERIFY_DEFER_CPU": "1"}, True), ({"STRATA_VERIFY_ECAP": "9"}, True)):
+        settings = provider.settings_type.from_values(resolve(provider.knobs, environ=environ).values)
+        chosen = choose_executor(provider, settings, nobody, nobody, [], nobody)
+        assert chosen.executor is None
+        assert chosen.notes == (("this model has no routed experts: verify, route and expert change nothing",) * said)
 
 
 def test_a_window_that_device_kernels_do_not_take_is_refused(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -81,12 +81,20 @@ def test_deferral_has_three_values(provider: Provider, value: str) -> None:
         settle(provider, {"STRATA_VERIFY_DEFER_CPU": "yes"})
 
 
-@pytest.mark.parametrize("text", ["0", "-3", "abc", "1.5"])
-def test_a_cap_that_is_no_positive_integer_is_off_with_one_line(provider: Provider, text: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("0", "must be at least 1"),
+        ("-3", "must be at least 1"),
+        ("abc", "is not a whole number"),
+        ("1.5", "is not a whole number"),
+    ],
+)
+def test_a_cap_that_is_no_positive_integer_is_off_with_one_line(provider: Provider, text: str, problem: str) -> None:
     resolution, said = settle(provider, {"STRATA_VERIFY_ECAP": text})
     assert resolution.values["verify.ecap"] is None
-    assert len(said) == 1
-    assert said[0].startswith("verify.ecap")
+    source = "(environment STRATA_VERIFY_ECAP)"
+    assert said == [f"verify.ecap: '{text}' {problem} {source}; the default (unset) holds"]
 
 
 @pytest.mark.parametrize("text", [None, "", "24"])

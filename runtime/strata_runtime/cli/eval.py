@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from strata_runtime.cli.knob_command import KnobCommand, package_and_flags
+from strata_runtime.cli.loading import load_engine
 from strata_runtime.cli.main import Entry, LazyGroup
 from strata_runtime.cli.terminal import Terminal
 from strata_runtime.params import MAX_WINDOW
@@ -63,7 +64,6 @@ def logpos(
     """
     if (tokens is None) == (not texts):
         raise click.UsageError("Give either --tokens or --text.")
-    from strata_runtime.engine import Engine
     from strata_runtime.evaluation.logpos import measure
     from strata_runtime.evaluation.record import load_record
     from strata_runtime.evaluation.sequences import read_texts, read_tokens
@@ -74,14 +74,7 @@ def logpos(
     sequences = read_tokens(tokens) if tokens is not None else []
     package, flags = package_and_flags(ctx, others)
     terminal = Terminal(quiet=quiet)
-    with Engine.load(
-        model,
-        environ=package.environ,
-        flags=flags,
-        provider=package.require(),
-        progress=terminal.progress("loading layer"),
-        report=terminal.say,
-    ) as engine:
+    with load_engine(model, package, flags, terminal) as engine:
         if out is None and engine.settings.eval.logpos:
             out = Path(engine.settings.eval.logpos)
             check_target(out, "eval.logpos")

@@ -13,6 +13,7 @@ import click
 from strata_runtime.cli.draft_options import draft_options, with_drafts
 from strata_runtime.cli.interrupt import Interrupt
 from strata_runtime.cli.knob_command import KnobCommand, package_and_flags
+from strata_runtime.cli.loading import load_engine
 from strata_runtime.cli.main import EXIT_INTERRUPTED
 from strata_runtime.cli.prompt import read_prompt
 from strata_runtime.cli.sampling_options import sampling_options, take_sampling
@@ -161,20 +162,12 @@ def command(
     tokens that the prompt spells stay plain text. A model without a tokenizer takes --prompt-ids and writes token ids.
     """
     asked = _messages(read_prompt(prompt, prompt_file, prompt_ids), system, chat=chat)
-    from strata_runtime.engine import Engine
 
     sampling = take_sampling(others)
     package, flags = package_and_flags(ctx, others)
     flags = with_drafts(flags, others, package.require().knobs)
     terminal = Terminal(quiet=quiet)
-    with Engine.load(
-        model,
-        environ=package.environ,
-        flags=flags,
-        provider=package.require(),
-        progress=terminal.progress("loading layer"),
-        report=terminal.say,
-    ) as engine:
+    with load_engine(model, package, flags, terminal) as engine:
         _write_logpos(engine, asked, terminal)
         interrupt = Interrupt()
         generation = engine.generate(

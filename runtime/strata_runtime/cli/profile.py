@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from strata_runtime.cli.knob_command import KnobCommand, package_and_flags
+from strata_runtime.cli.loading import load_engine
 from strata_runtime.cli.terminal import Terminal
 from strata_runtime.whole_file import check_target
 
@@ -34,21 +35,13 @@ def command(
     """
     if (tokens is None) == (not texts):
         raise click.UsageError("Give either --tokens or --text.")
-    from strata_runtime.engine import Engine
     from strata_runtime.evaluation.sequences import read_texts, read_tokens
 
     check_target(out, "--out")
     sequences = read_tokens(tokens) if tokens is not None else []
     package, flags = package_and_flags(ctx, others)
     terminal = Terminal(quiet=quiet)
-    with Engine.load(
-        model,
-        environ=package.environ,
-        flags=flags,
-        provider=package.require(),
-        progress=terminal.progress("loading layer"),
-        report=terminal.say,
-    ) as engine:
+    with load_engine(model, package, flags, terminal) as engine:
         sequences = sequences or read_texts(texts, engine)
         profile = engine.expert_profile(sequences, terminal.progress("reading, token"))
     profile.save(out)
