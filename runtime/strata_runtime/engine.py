@@ -28,12 +28,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from strata_runtime.drafts.choice import make_drafter, make_width
+from strata_runtime.drafts.width import Width
 from strata_runtime.errors import UserError
 from strata_runtime.generation import Generation
 from strata_runtime.hybrid.placement import ExpertProfile
-from strata_runtime.knobs import Resolution
+from strata_runtime.knobs import Flags, Resolution
 from strata_runtime.layers.kv_cache import context_length
-from strata_runtime.loading import LOG, Report, model_path, settle
+from strata_runtime.loading import Report, model_path, say_notes, settle
 from strata_runtime.model import Model, ModelInfo
 from strata_runtime.params import DEFAULT_MAX_TOKENS, SamplingParams
 from strata_runtime.phases import WindowPhases
@@ -63,6 +64,7 @@ class Engine:
         text: TextSource,
         resolution: Resolution,
         settings: Settings,
+        width: Width,
         started: float,
     ) -> None:
         """Put loaded parts together. `settings` is what `resolution` settled, `started` a time of `perf_counter`."""
@@ -76,7 +78,7 @@ class Engine:
         self._ends = text.ends(model.info.vocab_size)
         self._mtp = model.mtp
         # One for all generations: what a width costs is the machine's, and the next text is most like the last one.
-        self._width = make_width(settings)
+        self._width = width
         self._reader = Reader(model, self.context, settings.engine.prompt_chunk)
         self._load_s = perf_counter() - started
 
@@ -86,10 +88,11 @@ class Engine:
         path: str | os.PathLike[str],
         *,
         environ: Mapping[str, str] | None = None,
-        flags: Mapping[str, str] | None = None,
+        flags: Flags | None = None,
         provider: Provider | None = None,
         progress: Progress | None = None,
         report: Report | None = None,
+        writes_logpos: bool = False,
         **settings: object,
     ) -> Engine:
         """Load a model.
@@ -99,7 +102,8 @@ class Engine:
         line gives them. settings: values by knob field (`pool_threads=2`), stronger than all others.
         provider: the kernels package to use instead of searching for one.
         progress: called with (done, total) while weights are read. report: takes the start-up lines; without it they
-        go to the logger `strata_runtime`.
+        go to the logger `strata_runtime`. writes_logpos: the caller writes the file of `eval.logpos`, which the engine
+        does not do; otherwise a line says so.
 
         Raises `UserError` for everything that can be wrong with the model, the settings or the kernels package.
         """
@@ -107,15 +111,15 @@ class Engine:
         environ = os.environ if environ is None else environ
         where = model_path(path)
         provider = provider or find_provider(environ)
-        resolution, values = settle(provider, environ, flags or {}, settings, report)
+        resolution, values = settle(provider, environ, flags or {}, settings, report, writes_logpos=writes_logpos)
+        width = make_width(values)
         text = open_text(where)
         model = Model.load(where, provider, values, progress)
         try:
             if text.tokenizer is not None:
                 text.tokenizer.check_fits(model.info.vocab_size)
-            for note in model.info.notes:
-                (report or LOG.warning)(note)
-            return cls(model, text, resolution, values, started)
+            say_notes(model.info.notes, report)
+            return cls(model, text, resolution, values, width, started)
         except BaseException:
             model.close()
             raise

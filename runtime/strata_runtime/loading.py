@@ -5,14 +5,14 @@ from __future__ import annotations
 import logging
 import os
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from strata_runtime import __version__
 from strata_runtime.errors import UserError
 from strata_runtime.gguf.reader import is_gguf
-from strata_runtime.knobs import Resolution, resolve, startup_lines
+from strata_runtime.knobs import Flags, Resolution, resolve, startup_line, startup_lines
 from strata_runtime.provider import Provider
 
 if TYPE_CHECKING:
@@ -25,6 +25,9 @@ Report = Callable[[str], None]
 LOG = logging.getLogger("strata_runtime")
 """Takes start-up lines when nothing else does."""
 
+
+LOGPOS_KNOB = "eval.logpos"
+_UNWRITTEN = f"{LOGPOS_KNOB} is ignored here: 'strata generate' and 'strata eval logpos' write such a file"
 
 _WHAT = "the folder that holds config.json and the weights, or a GGUF file"
 
@@ -50,12 +53,15 @@ def model_path(path: str | os.PathLike[str]) -> Path:
 def settle(
     provider: Provider,
     environ: Mapping[str, str],
-    flags: Mapping[str, str],
+    flags: Flags,
     python: Mapping[str, object],
     report: Report | None,
+    *,
+    writes_logpos: bool = False,
 ) -> tuple[Resolution, Settings]:
     """Settle every knob, say so, and return (how it came about, the provider's `Settings`).
 
+    writes_logpos: whether the caller writes the file of `eval.logpos`; otherwise a line says that nobody does.
     Without `report` the lines go to the logger `strata_runtime`, those of values that were not taken as warnings.
     """
     resolution = resolve(provider.knobs, environ=environ, command_line=flags, python=python)
@@ -64,4 +70,12 @@ def settle(
     (report or LOG.info)(first)
     for line in rest:
         (report or LOG.warning)(line)
+    if resolution.values.get(LOGPOS_KNOB) is not None and not writes_logpos:
+        say_notes([_UNWRITTEN], report)
     return resolution, provider.settings_type.from_values(resolution.values)
+
+
+def say_notes(notes: Iterable[str], report: Report | None) -> None:
+    """Say what else there is to say at the start, as lines like those of knobs; see `settle` for `report`."""
+    for note in notes:
+        (report or LOG.warning)(startup_line(note))

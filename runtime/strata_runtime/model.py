@@ -18,6 +18,7 @@ from strata_runtime.checkpoint.source import open_checkpoint
 from strata_runtime.checkpoint.weights import LayerWeights, Weights, load_weights
 from strata_runtime.errors import NotFiniteError, UserError
 from strata_runtime.formats import FormatInfo
+from strata_runtime.hybrid.asked import too_wide
 from strata_runtime.hybrid.choice import WindowExecutor, choose_executor
 from strata_runtime.hybrid.counting import Counting
 from strata_runtime.hybrid.placement import Counts
@@ -198,10 +199,7 @@ class Model:
         if min(listed) < 0 or max(listed) >= self._network.vocab_size:
             raise UserError(f"a token id is outside the vocabulary of {self._network.vocab_size}")
         if window and self._most is not None and tokens > self._most:
-            raise UserError(
-                f"a window of {tokens} tokens is more than the {self._most} that this package's device kernels take: "
-                f"rebuild it with --set window.max_tokens={tokens}"
-            )
+            raise UserError(too_wide(tokens, self._most))
         buffers = self._workspace.buffers(tokens)
         executor = self._windows if window else self._prompts
         with cores_for_the_pool():

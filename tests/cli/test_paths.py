@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
 
+import numpy as np
 import pytest
+
+from strata_runtime.evaluation.record import load_record
 
 PASSES = ["--prompt", "none", "--decode", "none", "--window", "1", "--rounds", "1"]
 ARMS = ["--arm", "a:", "--arm", "b:pool.pin=off"]
@@ -91,3 +95,31 @@ def test_an_empty_path_is_refused_before_any_work(strata, run, tmp_path, words):
     assert done.exit_code == 2
     assert done.stderr == "Error: --out is empty: name a file to write\n"
     assert list((tmp_path / "here").iterdir()) == []
+
+
+def test_a_result_is_there_as_a_whole_or_not_at_all(strata, run, tmp_path, monkeypatch):
+    """What was there stays when writing fails, and a link goes on leading to the result."""
+    here = tmp_path / "here"
+    real, link = tmp_path / "record.npz", here / "link.npz"
+    real.write_bytes(b"once")
+    real.chmod(0o600)
+    link.symlink_to(real)
+    words = ["eval", "logpos", "--model", "MODEL", "--tokens", "IDS", "--out", str(link)]
+
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(np, "savez", full)
+        done = run(*words)
+    assert done.exit_code == 2, done.output
+    assert f"{link}: cannot be written: No space left on device" in done.stderr
+    assert real.read_bytes() == b"once"
+    strata.model.closed = False
+    assert run(*words).exit_code == 0
+    assert load_record(real).positions == 3
+    assert link.is_symlink()
+    assert real.stat().st_mode & 0o777 == 0o600
+    assert sorted(path.name for path in (*tmp_path.iterdir(), *here.iterdir())) == [
+        "here", "ids.json", "link.npz", "model", "record.npz",
+    ]  # fmt: skip

@@ -114,3 +114,51 @@ def test_a_stopwatch_adds_laps_and_counts_windows_that_came_to_an_end() -> None:
     watch.stop()
     assert watch.phases == WindowPhases(windows=2, mixer=1.5, experts=2.0, waits=1.0)
     assert watch.phases.since(first) == WindowPhases(windows=1, mixer=0.5, waits=1.0)
+
+
+def refused(provider: Provider, *arguments: object, **variables: str) -> str:
+    """Return what a command says that is refused before the model is loaded."""
+    environment = {PATH_VARIABLE: str(provider.folder), **variables}
+    result = CliRunner().invoke(group, list(map(str, arguments)), env=environment)
+    assert result.exit_code == 2, result.output
+    assert "loading layer" not in result.stderr
+    return result.stderr
+
+
+def test_notes_of_the_model_look_like_those_of_knobs(strata: Strata) -> None:
+    generate = ("generate", "--model", MODEL, "--prompt", "import os", "--max-tokens", 1)
+    cap = "verify.ecap is 3, at most the 8 experts of one token: no token of a window behind the first keeps any"
+    slots = "expert.cache is 999: all of the model's 288 experts have slots"
+    generated = strata(*generate, "--verify-ecap", 3, "--expert-cache", 999).stderr.splitlines()
+    assert {f"strata: {slots}", f"strata: {cap}"} <= set(generated)
+    passes = ("--prompt", "none", "--decode", "none", "--window", 1, "--rounds", 1, "--verify-ecap", 3)
+    assert f"strata: {cap}" in strata("bench", "--model", MODEL, *passes).stderr.splitlines()
+
+
+def test_a_line_names_the_flag_that_was_typed(strata: Strata) -> None:
+    generate = ("generate", "--model", MODEL, "--prompt", "import os", "--max-tokens", 1)
+    why = 'is ignored: it is read only while window.draft != "none"'
+    assert f"window.width=4 (command line --spec) {why}" in strata(*generate, "--spec", 4).stderr
+    assert f"window.width=4 (command line --window-width) {why}" in strata(*generate, "--window-width", 4).stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("bench", "--prompt", "none", "--decode", 1, "--window", "none", "--rounds", 1),
+        ("profile", "--tokens", "TOKENS", "--out", "OUT"),
+    ],
+)
+def test_a_record_that_nobody_writes_is_said(
+    strata: Strata, tokens: Path, tmp_path: Path, arguments: tuple[object, ...]
+) -> None:
+    first, *others = ({"TOKENS": tokens, "OUT": tmp_path / "profile.json"}.get(str(one), one) for one in arguments)
+    said = strata(first, "--model", MODEL, *others, STRATA_LOGPOS=str(tmp_path / "x.npz")).stderr
+    line = "strata: eval.logpos is ignored here: 'strata generate' and 'strata eval logpos' write such a file"
+    assert said.splitlines().count(line) == 1
+    assert not (tmp_path / "x.npz").exists()
+
+
+def test_a_record_that_is_written_needs_no_word(strata: Strata, tokens: Path, tmp_path: Path) -> None:
+    said = strata("eval", "logpos", "--model", MODEL, "--tokens", tokens, STRATA_LOGPOS=str(tmp_path / "x.npz")).stderr
+    assert "is ignored" not in said

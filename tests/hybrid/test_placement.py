@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -88,6 +90,21 @@ def test_a_profile_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert np.array_equal(found.counts, counts)
     with pytest.raises(UserError, match="of a model with 2 layers of 6 experts, and this one has 3 of 6"):
         read_profile(tmp_path / "profile.json", 3, 6)
+
+
+def test_a_profile_that_cannot_be_written_leaves_the_one_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    path = tmp_path / "profile.json"
+    ExpertProfile(40, np.arange(12).reshape(2, 6)).save(path)
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(UserError, match=r"profile\.json: cannot be written: No space left on device"):
+        ExpertProfile(9, np.ones((2, 6), np.int64)).save(path)
+    assert read_profile(path, 2, 6).tokens == 40
+    assert [each.name for each in tmp_path.iterdir()] == ["profile.json"]
 
 
 KIND = "strata expert profile"

@@ -94,7 +94,7 @@ def test_a_cap_that_is_no_positive_integer_is_off_with_one_line(provider: Provid
     resolution, said = settle(provider, {"STRATA_VERIFY_ECAP": text})
     assert resolution.values["verify.ecap"] is None
     source = "(environment STRATA_VERIFY_ECAP)"
-    assert said == [f"verify.ecap: '{text}' {problem} {source}; the default (unset) holds"]
+    assert said == [f"verify.ecap: '{text}' {problem} {source}; it is off, as when unset"]
 
 
 @pytest.mark.parametrize("text", [None, "", "24"])

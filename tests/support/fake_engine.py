@@ -40,6 +40,11 @@ KNOBS = (
     knob("window.width", "int", 0, range=Range(minimum=0, maximum=8), help="Tokens of a window."),
     knob("window.max_tokens", "int", 8, help="Widest window."),
     knob("eval.logpos", "path", None, help="File of a record."),
+    knob("verify.defer_cpu", "enum", "0", choices=("0", "1", "check"), help="Late rows."),
+    knob("verify.device_plan", "bool", False, help="Who plans."),
+    knob("verify.ecap", "int", None, range=Range(minimum=1), help="Most entries."),
+    knob("route.tail_skip", "int", 0, range=Range(minimum=0), help="Rank from which experts are left out."),
+    knob("expert.cache", "int", 0, range=Range(minimum=0), help="Slots."),
     knob("pool.pin", "enum", "auto", choices=("auto", "on", "off"), help="Whether workers are pinned."),
     knob("pool.threads", "int", 0, range=Range(minimum=0, maximum=64), invalid="default", help="Worker threads."),
 )

@@ -56,7 +56,7 @@ std::vector<std::string> read_environment(std::span<const KnobEntry<Knobs>> tabl
       const auto message = std::string(problem.what()) + " (environment " + entry.variable + ")";
       if (!entry.default_when_invalid) throw KnobError(message);
       const auto held = entry.print(knobs);
-      lines.push_back(message + "; the default " + (held.empty() ? "(unset)" : held) + " holds");
+      lines.push_back(message + (held.empty() ? "; it is off, as when unset" : "; the default " + held + " holds"));
     }
   }
   return lines;

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from strata_runtime.errors import UserError
-from strata_runtime.knobs import KnobInfo, Resolution, resolve
+from strata_runtime.knobs import Flags, Given, KnobInfo, Origin, Resolution, Source, resolve
 from strata_runtime.knobs.grammar import KnobError, parse, show
 from strata_runtime.nearest import did_you_mean
 from strata_runtime.provider import PATH_VARIABLE
@@ -32,7 +32,7 @@ class Arm:
 
 
 def make_arms(
-    given: Sequence[str], knobs: Sequence[KnobInfo], environ: Mapping[str, str], flags: Mapping[str, str]
+    given: Sequence[str], knobs: Sequence[KnobInfo], environ: Mapping[str, str], flags: Flags
 ) -> tuple[Arm, ...]:
     """Parse `NAME:KNOB=VALUE,...`, where KNOB is a knob's name or its variable, over what `environ` and `flags` give.
 
@@ -50,7 +50,8 @@ def make_arms(
             raise UserError(f"--arm {name}: two arms have this name")
         try:
             texts = _texts(values, knobs)
-            resolution = resolve(knobs, environ=environ, command_line={**flags, **texts})
+            typed = {knob: Given(value, Origin(Source.COMMAND_LINE, f"--arm {name}")) for knob, value in texts.items()}
+            resolution = resolve(knobs, environ=environ, command_line={**flags, **typed})
             _check_holds(resolution, texts)
         except UserError as problem:
             raise UserError(f"--arm {name}: {problem}") from None

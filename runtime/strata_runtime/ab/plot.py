@@ -9,8 +9,11 @@ from typing import Any
 from strata_runtime.ab.results import Results
 
 
-def draw(results: Results, path: Path) -> None:
-    """Draw every round's rate, its ratio to the first arm's, and how far distributions are from the first arm's."""
+def draw(results: Results, path: Path, form: str) -> None:
+    """Draw every round's rate, its ratio to the first arm's, and how far distributions are from the first arm's.
+
+    form: of the picture, `png`, `svg` or `pdf`.
+    """
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -30,7 +33,7 @@ def draw(results: Results, path: Path) -> None:
         distances = {f"{first} again": quality.floor, **quality.arms}
         _bars(panels[2], {name: found.overall.mean_kl for name, found in distances.items()}, first)
     figure.suptitle(f"{results.info.path.name}: {results.complete} rounds, lines at medians")
-    figure.savefig(path, dpi=150)
+    figure.savefig(path, format=form, dpi=150)
     pyplot.close(figure)
 
 

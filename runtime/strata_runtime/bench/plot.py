@@ -29,8 +29,11 @@ def pictures(name: str) -> tuple[Path, ...]:
     return (path,) if path.suffix or not path.name else (path.with_suffix(".png"), path.with_suffix(".svg"))
 
 
-def draw(results: Results, path: Path) -> None:
-    """Draw tokens per second of prompts and decode, and times of windows: a line per context and number of threads."""
+def draw(results: Results, path: Path, form: str) -> None:
+    """Draw tokens per second of prompts and decode, and times of windows: a line per context and number of threads.
+
+    form: of the picture, `png`, `svg` or `pdf`.
+    """
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -41,7 +44,7 @@ def draw(results: Results, path: Path) -> None:
     for kind, panel in zip(kinds, axes[0], strict=True):
         _panel(panel, kind, [row for row in results.rows if row.case.kind == kind])
     figure.suptitle(f"{results.info.path.name}: medians of {results.rounds} rounds, bars over the quartiles")
-    figure.savefig(path, dpi=150)
+    figure.savefig(path, format=form, dpi=150)
     pyplot.close(figure)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +13,13 @@ import click
 from strata_runtime.cli.draft_options import draft_options, with_drafts
 from strata_runtime.cli.interrupt import Interrupt
 from strata_runtime.cli.knob_command import KnobCommand, Package, package_and_flags
+from strata_runtime.cli.loading import check_window
 from strata_runtime.cli.main import EXIT_INTERRUPTED
 from strata_runtime.cli.outputs import check_outputs, write_outputs
 from strata_runtime.cli.sampling_options import sampling_options, take_sampling
 from strata_runtime.cli.terminal import Terminal
 from strata_runtime.errors import UserError
+from strata_runtime.knobs import Given
 from strata_runtime.params import MAX_WINDOW, SamplingParams
 
 if TYPE_CHECKING:
@@ -38,7 +41,7 @@ class _Loader:
 
     model: str
     package: Package
-    flags: dict[str, str]
+    flags: dict[str, str | Given]
     terminal: Terminal
     interrupt: Interrupt
     said: set[str]
@@ -183,6 +186,9 @@ def command(
     package, flags = package_and_flags(ctx, others)
     flags = with_drafts(flags, others, package.require().knobs)
     arms = make_arms(given, package.require().knobs, package.environ, flags)
+    if read is not None:
+        for arm in arms:
+            check_window(package, {**flags, **arm.texts}, window, f"--arm {arm.name}: --window")
     load = _Loader(model, package, flags, Terminal(quiet=quiet), Interrupt(), set())
     compared = Comparison(arms, task, rounds, load)
     quality = None if read is None else Quality(window)
@@ -200,7 +206,7 @@ def command(
         isa = package.require().native.ISA
         results = gather(compared, compared.info, isa, quality, interrupted=interrupted)
         drawn = plot if results.arms else None
-        write_outputs(as_json(results), lines(results), json_file, drawn, lambda path: draw(results, path))
+        write_outputs(as_json(results), lines(results), json_file, drawn, partial(draw, results))
     if problem is not None:
         raise problem
     if interrupted:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -15,8 +16,9 @@ from strata_runtime.cli.numbers import NumberList
 from strata_runtime.cli.outputs import check_outputs, write_outputs
 from strata_runtime.cli.terminal import Terminal
 from strata_runtime.errors import UserError
+from strata_runtime.hybrid.asked import require_width
 from strata_runtime.knobs.grammar import show
-from strata_runtime.loading import model_path, settle
+from strata_runtime.loading import model_path, say_notes, settle
 from strata_runtime.params import MAX_WINDOW
 from strata_runtime.provider import Provider, make_pool
 
@@ -60,8 +62,7 @@ def _measure(model: str, plan: Plan, provider: Provider, resolution: Resolution,
         seed=plan.seed,
         progress=terminal.progress("loading layer"),
     ) as subject:
-        for note in subject.info.notes:
-            terminal.say(note)
+        say_notes(subject.info.notes, terminal.say)
         measured, interrupt = Measurement(plan, subject), Interrupt()
         try:
             with interrupt:
@@ -83,7 +84,7 @@ def _write(results: Results, json_file: str | None, plot: str | None) -> None:
     from strata_runtime.bench.tables import lines
 
     drawn = plot if results.rows else None
-    write_outputs(as_json(results), lines(results), json_file, drawn, lambda path: draw(results, path))
+    write_outputs(as_json(results), lines(results), json_file, drawn, partial(draw, results))
 
 
 @click.command(cls=KnobCommand)
@@ -164,7 +165,8 @@ def command(
     terminal = Terminal(quiet=quiet)
     package, flags = package_and_flags(ctx, others)
     provider = package.require()
-    resolution, _ = settle(provider, package.environ, flags, {}, terminal.say)
+    resolution, settings = settle(provider, package.environ, flags, {}, terminal.say)
+    require_width(settings, max(window, default=1), "--window")
     plan = make_plan(
         prompt=prompt,
         decode=decode,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import click
 
 from strata_runtime.errors import UserError
-from strata_runtime.knobs import KnobInfo
+from strata_runtime.knobs import Flags, Given, KnobInfo, Origin, Source
 from strata_runtime.knobs.grammar import KnobError, parse
 
 _Function = TypeVar("_Function", bound=Callable[..., object])
@@ -30,7 +30,7 @@ def draft_options(command: _Function) -> _Function:
     return draft(width(command))
 
 
-def with_drafts(flags: Mapping[str, str], given: dict[str, Any], knobs: Sequence[KnobInfo]) -> dict[str, str]:
+def with_drafts(flags: Flags, given: dict[str, Any], knobs: Sequence[KnobInfo]) -> dict[str, str | Given]:
     """Take the flags out of a command's parameters; return them with the other knobs' texts, by dotted name.
 
     Raises `UserError`, in the words of the short flags, for a value that its knob does not take.
@@ -43,9 +43,10 @@ def with_drafts(flags: Mapping[str, str], given: dict[str, Any], knobs: Sequence
         if knob in texts:
             raise click.UsageError(f"--{name} and --{knob.replace('.', '-')} are the same setting: give one of them.")
         auto = _AUTO.get(name)
-        texts[knob] = "0" if text == auto else text
+        plain = "0" if text == auto else text
+        texts[knob] = Given(plain, Origin(Source.COMMAND_LINE, f"--{name}"))
         try:
-            parse(infos[knob], texts[knob])
+            parse(infos[knob], plain)
         except KnobError as problem:
             raise UserError(f"--{name}: {problem}{f', or give {auto}' if auto else ''}") from None
     return texts

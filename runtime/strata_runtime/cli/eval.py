@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from strata_runtime.cli.knob_command import KnobCommand, package_and_flags
-from strata_runtime.cli.loading import load_engine
+from strata_runtime.cli.loading import check_window, load_engine
 from strata_runtime.cli.main import Entry, LazyGroup
 from strata_runtime.cli.terminal import Terminal
 from strata_runtime.params import MAX_WINDOW
@@ -74,7 +74,8 @@ def logpos(
     sequences = read_tokens(tokens) if tokens is not None else []
     package, flags = package_and_flags(ctx, others)
     terminal = Terminal(quiet=quiet)
-    with load_engine(model, package, flags, terminal) as engine:
+    check_window(package, flags, window, "--window")
+    with load_engine(model, package, flags, terminal, writes_logpos=True) as engine:
         if out is None and engine.settings.eval.logpos:
             out = Path(engine.settings.eval.logpos)
             check_target(out, "eval.logpos")

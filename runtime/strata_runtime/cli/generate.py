@@ -167,7 +167,7 @@ def command(
     package, flags = package_and_flags(ctx, others)
     flags = with_drafts(flags, others, package.require().knobs)
     terminal = Terminal(quiet=quiet)
-    with load_engine(model, package, flags, terminal) as engine:
+    with load_engine(model, package, flags, terminal, writes_logpos=True) as engine:
         _write_logpos(engine, asked, terminal)
         interrupt = Interrupt()
         generation = engine.generate(

@@ -12,7 +12,7 @@ import click
 from strata_runtime import __version__
 from strata_runtime.cli.knob_command import KnobCommand, Package, package_and_flags
 from strata_runtime.errors import UserError
-from strata_runtime.knobs import Resolution, resolve
+from strata_runtime.knobs import Flags, Resolution, resolve
 from strata_runtime.knobs.grammar import show
 from strata_runtime.provider import Provider, make_pool, survey
 from strata_runtime.sizes import size
@@ -73,7 +73,7 @@ def _model(engine: Engine) -> dict[str, object]:
     }
 
 
-def _gather(package: Package, flags: Mapping[str, str], model: str | None) -> dict[str, Any]:
+def _gather(package: Package, flags: Flags, model: str | None) -> dict[str, Any]:
     report: dict[str, Any] = {"version": __version__, "packages": _packages(package.environ)}
     if package.provider is not None:
         resolution = resolve(package.provider.knobs, environ=package.environ, command_line=flags)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import click
 
 from strata_runtime.errors import UserError
+from strata_runtime.knobs import Given
 from strata_runtime.knobs.flags import command_line, knob_options
 from strata_runtime.provider import PATH_VARIABLE, Provider, find_provider
 
@@ -89,7 +90,7 @@ def _options(ctx: click.Context) -> list[click.Option]:
     return knob_options(package.provider.knobs) if package is not None and package.provider is not None else []
 
 
-def package_and_flags(ctx: click.Context, parameters: Mapping[str, object]) -> tuple[Package, dict[str, str]]:
+def package_and_flags(ctx: click.Context, parameters: Mapping[str, object]) -> tuple[Package, dict[str, str | Given]]:
     """Return the running command's package, and the texts of the knobs among its parameters, by dotted name."""
     package: Package = ctx.meta[_KEY]
-    return package, command_line(package.provider.knobs, parameters) if package.provider is not None else {}
+    return package, {} if package.provider is None else dict(command_line(package.provider.knobs, parameters))

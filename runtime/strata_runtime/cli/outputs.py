@@ -11,7 +11,7 @@ import click
 
 from strata_runtime.bench.plot import pictures
 from strata_runtime.errors import UserError
-from strata_runtime.whole_file import STDOUT, check_target
+from strata_runtime.whole_file import STDOUT, check_target, replacing
 
 
 def check_outputs(json_file: str | None, plot: str | None) -> None:
@@ -32,20 +32,17 @@ def write_outputs(
     lines: Iterable[str],
     json_file: str | None,
     plot: str | None,
-    draw: Callable[[Path], object],
+    draw: Callable[[Path, str], object],
 ) -> None:
-    """Write the table and the files that were asked for; JSON to stdout takes the table's place."""
+    """Write the table and the files that were asked for; JSON to stdout takes the table's place.
+
+    draw: called with a file to write and the form of picture, `png`, `svg` or `pdf`.
+    """
     text = json.dumps(found, indent=2)
     click.echo(text if json_file == STDOUT else "\n".join(lines))
     if json_file not in (None, STDOUT):
-        _save(Path(json_file), lambda path: path.write_text(text + "\n", encoding="utf-8"))
-    if plot is not None:
-        for path in pictures(plot):
-            _save(path, draw)
-
-
-def _save(path: Path, write: Callable[[Path], object]) -> None:
-    try:
-        write(path)
-    except OSError as problem:
-        raise UserError(f"{path}: cannot be written: {problem.strerror}") from None
+        with replacing(Path(json_file)) as partial:
+            partial.write_text(text + "\n", encoding="utf-8")
+    for path in () if plot is None else pictures(plot):
+        with replacing(path) as partial:
+            draw(partial, path.suffix.removeprefix("."))

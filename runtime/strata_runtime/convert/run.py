@@ -14,7 +14,7 @@ from strata_runtime.checkpoint.source import open_checkpoint
 from strata_runtime.checkpoint.stored import Tensors
 from strata_runtime.convert.check import check_network, check_text
 from strata_runtime.convert.choice import Formats
-from strata_runtime.convert.destination import check_destination, check_space, replacing
+from strata_runtime.convert.destination import check_destination, check_space
 from strata_runtime.convert.encode import encoded
 from strata_runtime.convert.network_keys import Value, gguf_of, network_keys
 from strata_runtime.convert.targets import Target, Targets, plan_targets
@@ -25,6 +25,7 @@ from strata_runtime.formats import Bytes
 from strata_runtime.loading import model_path
 from strata_runtime.progress import Progress
 from strata_runtime.provider import Provider
+from strata_runtime.whole_file import replacing
 
 _MIB = 1 << 20
 _KEPT_BYTES = 64 * _MIB

@@ -13,7 +13,7 @@ from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 
 from strata_runtime.errors import UserError
-from strata_runtime.whole_file import check_target, require_file
+from strata_runtime.whole_file import check_target, replacing, require_file
 
 TOP = 20
 
@@ -55,11 +55,8 @@ class LogposRecord:
         """Write the arrays under their names. Raises `UserError` when the file cannot be written."""
         check_target(path)
         arrays = {field.name: getattr(self, field.name) for field in fields(self)}
-        try:
-            with path.open("wb") as file:
-                np.savez(file, **{name: array for name, array in arrays.items() if array is not None})
-        except OSError as problem:
-            raise UserError(f"{path}: cannot be written: {problem.strerror}") from None
+        with replacing(path) as partial, partial.open("wb") as file:
+            np.savez(file, **{name: array for name, array in arrays.items() if array is not None})
 
 
 def _check(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from strata_runtime.checkpoint.network import Network
 from strata_runtime.errors import UserError
+from strata_runtime.hybrid import asked
 from strata_runtime.hybrid.hybrid import Hybrid, HybridOptions
 from strata_runtime.hybrid.placement import Placement, by_layer, by_use, read_profile
 from strata_runtime.hybrid.residency import Residency
@@ -50,9 +51,8 @@ def choose_executor(
 
     Raises `UserError` for settings that do not fit the model, and for a model that does not fit the device kernels.
     """
-    verify, skip_from = settings.verify, settings.route.tail_skip
-    shares = verify.defer_cpu != "0" or verify.device_plan or settings.expert.cache > 0
-    trims = verify.ecap is not None or skip_from > 0
+    verify = settings.verify
+    shares, trims = asked.shares_out(settings), asked.trims(settings)
     stopwatch = Stopwatch() if verify.profile else None
     if not layers or not (shares or trims):
         notes = ["this model has no routed experts: verify, route and expert change nothing"] if shares or trims else []
@@ -61,7 +61,7 @@ def choose_executor(
     most = settings.window.max_tokens
     placed, notes = _placement(settings, network, len(layers))
     residency = make_residency(placed)
-    trim = WindowTrim(compute, residency, verify.ecap, skip_from) if trims else None
+    trim = WindowTrim(compute, residency, verify.ecap, settings.route.tail_skip) if trims else None
     if verify.ecap is not None and verify.ecap <= network.top_k:
         notes.append(
             f"verify.ecap is {verify.ecap}, at most the {network.top_k} experts of one token: no token of a window "

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from strata_runtime.errors import UserError
 from strata_runtime.strict_json import read_object
-from strata_runtime.whole_file import check_target
+from strata_runtime.whole_file import check_target, replacing
 
 Counts = NDArray[np.int64]
 """How often each expert was chosen, [layers with routed experts, experts]."""
@@ -35,10 +35,8 @@ class ExpertProfile:
         """Write it as JSON. Raises `UserError` when the file cannot be written."""
         check_target(path)
         table = {"kind": _KIND, "tokens": self.tokens, "counts": self.counts.tolist()}
-        try:
-            path.write_text(json.dumps(table) + "\n", encoding="utf-8")
-        except OSError as problem:
-            raise UserError(f"{path}: cannot be written: {problem.strerror}") from None
+        with replacing(path) as partial:
+            partial.write_text(json.dumps(table) + "\n", encoding="utf-8")
 
 
 def _is_count(value: object) -> TypeGuard[int]:

@@ -27,6 +27,11 @@ Layer = Mapping[str, Given]
 """What one source gave, by dotted knob name. Blank texts are left out: blank is "unset"."""
 
 
+Flags = Mapping[str, str | Given]
+"""Texts by dotted knob name, as a command line gives them; `Given` where the user typed something else than the flag
+that a knob's name makes."""
+
+
 def _layer(pairs: Iterable[tuple[KnobInfo, str, Origin]]) -> Layer:
     return {knob.name: Given(text, origin) for knob, text, origin in pairs if trimmed(text)}
 
@@ -36,9 +41,15 @@ def from_environment(knobs: Iterable[KnobInfo], environ: Mapping[str, str]) -> L
     return _layer((k, environ[k.env], Origin(Source.ENVIRONMENT, k.env)) for k in knobs if k.env in environ)
 
 
-def from_command_line(knobs: Iterable[KnobInfo], flags: Mapping[str, str]) -> Layer:
+def from_command_line(knobs: Iterable[KnobInfo], flags: Flags) -> Layer:
     """Read flag texts by dotted knob name, as `strata_runtime.knobs.flags.command_line` returns them."""
-    return _layer((k, flags[k.name], Origin(Source.COMMAND_LINE, k.flag)) for k in knobs if k.name in flags)
+    given = ((knob, typed(knob, flags[knob.name])) for knob in knobs if knob.name in flags)
+    return _layer((knob, found.text, found.origin) for knob, found in given)
+
+
+def typed(knob: KnobInfo, flag: str | Given) -> Given:
+    """Return what a flag gives: a plain text comes from the flag that the knob's name makes."""
+    return flag if isinstance(flag, Given) else Given(flag, Origin(Source.COMMAND_LINE, knob.flag))
 
 
 def from_python(knobs: Sequence[KnobInfo], arguments: Mapping[str, object]) -> Layer:

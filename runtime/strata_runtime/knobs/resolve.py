@@ -23,7 +23,7 @@ from types import MappingProxyType
 
 from strata_runtime.errors import UserError
 from strata_runtime.knobs.config_file import CONFIG_FILE_KNOB, read_config_file
-from strata_runtime.knobs.given import Given, Layer, from_command_line, from_environment, from_python
+from strata_runtime.knobs.given import Flags, Given, Layer, from_command_line, from_environment, from_python
 from strata_runtime.knobs.grammar import KnobError, parse, show, trimmed
 from strata_runtime.knobs.info import Implication, KnobInfo, KnobValue, Origin, Source
 from strata_runtime.knobs.unknown import unknown_variables
@@ -53,7 +53,7 @@ def resolve(
     knobs: Sequence[KnobInfo],
     *,
     environ: Mapping[str, str],
-    command_line: Mapping[str, str] | None = None,
+    command_line: Flags | None = None,
     config_file: Path | None = None,
     python: Mapping[str, object] | None = None,
 ) -> Resolution:
@@ -183,7 +183,8 @@ class _Table:
             if knob.invalid == "error":
                 self.errors.append(message)
             else:
-                self._say(knob, f"{message}; the default {show(knob, self._unset(knob)[0]) or '(unset)'} holds")
+                held = show(knob, self._unset(knob)[0])
+                self._say(knob, f"{message}; {f'the default {held} holds' if held else 'it is off, as when unset'}")
             return None
         if knob.is_built_in:
             if value != knob.default:

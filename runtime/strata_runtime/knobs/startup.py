@@ -9,6 +9,11 @@ from strata_runtime.knobs.info import KnobInfo
 from strata_runtime.knobs.resolve import Resolution
 
 
+def startup_line(text: str) -> str:
+    """Return a line that says `text` at the start, whoever has to say it: a knob, or the model with these settings."""
+    return f"strata: {text}"
+
+
 def startup_lines(resolution: Resolution, *, version: str, target: str, package: str) -> tuple[str, ...]:
     """Return the start-up lines.
 
@@ -19,7 +24,7 @@ def startup_lines(resolution: Resolution, *, version: str, target: str, package:
     first = f"strata {version} | {target} | {package}"
     settings = ", ".join(_setting(resolution, knob) for knob in resolution.differing())
     lines = (*resolution.lines, *_said(resolution))
-    return (f"{first} | {settings}" if settings else first, *(f"strata: {line}" for line in lines))
+    return (f"{first} | {settings}" if settings else first, *map(startup_line, lines))
 
 
 def _said(resolution: Resolution) -> Iterator[str]:
