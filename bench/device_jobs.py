@@ -9,6 +9,7 @@ from kernel_jobs import COLUMNS, TOP_K, Array, Bench, Job, address
 from pool import random_blocks
 
 from strata_gen.model.kernel_name import KernelName
+from strata_runtime.native_device import HOST_STREAM
 
 TOKENS, EXPERTS, WIDTH = 8, 128, 768
 GROUP_FORMAT = "q4_k"
@@ -23,14 +24,14 @@ def router_topk(bench: Bench, _name: KernelName) -> Job:
     where = (address(logits), address(bias), True, True, 1.0, address(ids), address(weights))
     keep = (logits, bias, ids, weights)
     size = sum(array.nbytes for array in keep)
-    return Job(lambda: (keep, bench.native.device.router_topk(tokens, EXPERTS, TOP_K, *where)), size)
+    return Job(lambda: (keep, bench.native.device.router_topk(tokens, EXPERTS, TOP_K, *where, HOST_STREAM)), size)
 
 
 def ecap_redirect(bench: Bench, _name: KernelName) -> Job:
     """A window as a whole, which is small: its time is what counts."""
     ids = np.arange(TOKENS * TOP_K, dtype=np.int32).reshape(TOKENS, TOP_K)
     weights = np.abs(bench.floats(TOKENS, TOP_K))
-    arguments = (TOKENS, TOP_K, 3 * TOP_K, address(ids), address(weights))
+    arguments = (TOKENS, TOP_K, 3 * TOP_K, address(ids), address(weights), HOST_STREAM)
     keep = (ids, weights)
     return Job(lambda: (keep, bench.native.device.ecap_redirect(*arguments)), 2 * (ids.nbytes + weights.nbytes))
 
@@ -46,7 +47,7 @@ def _routes() -> tuple[Array, Array, Array]:
 def tail_skip(bench: Bench, _name: KernelName) -> Job:
     """A window as a whole."""
     ids, weights, slots = keep = _routes()
-    arguments = (TOKENS, TOP_K, EXPERTS, TOP_K - 1, address(slots), address(ids), address(weights))
+    arguments = (TOKENS, TOP_K, EXPERTS, TOP_K - 1, address(slots), address(ids), address(weights), HOST_STREAM)
     size = sum(array.nbytes for array in keep)
     return Job(lambda: (keep, bench.native.device.tail_skip(*arguments)), size)
 
@@ -56,7 +57,7 @@ def resident_plan(bench: Bench, _name: KernelName) -> Job:
     ids, weights, slots = _routes()
     plan, error = np.zeros(bench.native.device.PLAN_BYTES // 4, np.int32), np.zeros(1, np.uint32)
     keep = (ids, weights, slots, plan, error)
-    arguments = (TOKENS, TOP_K, EXPERTS, EXPERTS, False, *map(address, keep))
+    arguments = (TOKENS, TOP_K, EXPERTS, EXPERTS, False, *map(address, keep), HOST_STREAM)
     size = sum(array.nbytes for array in keep)
     return Job(lambda: (keep, bench.native.device.resident_plan(*arguments)), size)
 
@@ -67,7 +68,20 @@ def publish(bench: Bench, _name: KernelName) -> Job:
     x, sequence = bench.floats(TOKENS, COLUMNS), np.zeros(1, np.uint32)
     memory = np.zeros(bench.native.device.DOORBELL_BYTES + x.nbytes + 64, np.uint8)
     block = address(memory) + -address(memory) % 64
-    arguments = (0, TOKENS, TOP_K, COLUMNS, address(x), address(ids), address(weights), block, address(sequence), 0, 1)
+    arguments = (
+        0,
+        TOKENS,
+        TOP_K,
+        COLUMNS,
+        address(x),
+        address(ids),
+        address(weights),
+        block,
+        address(sequence),
+        0,
+        1,
+        HOST_STREAM,
+    )
     keep = (x, ids, weights, memory, sequence)
     return Job(lambda: (keep, bench.native.device.publish(*arguments)), 2 * (x.nbytes + ids.nbytes + weights.nbytes))
 
@@ -75,7 +89,7 @@ def publish(bench: Bench, _name: KernelName) -> Job:
 def flag_wait(bench: Bench, _name: KernelName) -> Job:
     """A word that is there: what a wait costs that is none."""
     words = np.array([1, 0], np.uint32)
-    arguments = (address(words), 0, 1, address(words) + 4, 1, 1, 0)
+    arguments = (address(words), 0, 1, address(words) + 4, 1, 1, 0, HOST_STREAM)
     return Job(lambda: (words, bench.native.device.flag_wait(*arguments)), words.nbytes)
 
 
@@ -89,7 +103,7 @@ def rows_copy(bench: Bench, _name: KernelName) -> Job:
     """The heavier half of many rows; the others become zeros."""
     _, rows, weights = _rows(bench)
     to = np.empty_like(rows)
-    arguments = (*rows.shape, "at_least", 0.5, True, address(rows), 0, address(weights), address(to))
+    arguments = (*rows.shape, "at_least", 0.5, True, address(rows), 0, address(weights), address(to), HOST_STREAM)
     keep = (rows, weights, to)
     return Job(lambda: (keep, bench.native.device.rows_copy(*arguments)), rows.nbytes // 2 + weights.nbytes + to.nbytes)
 
@@ -98,7 +112,18 @@ def late_add(bench: Bench, _name: KernelName) -> Job:
     """The lighter half of many rows."""
     tokens, rows, weights = _rows(bench)
     residual = bench.floats(tokens, COLUMNS)
-    arguments = (tokens, TOP_K, COLUMNS, "below", 0.5, address(rows), 0, address(weights), address(residual))
+    arguments = (
+        tokens,
+        TOP_K,
+        COLUMNS,
+        "below",
+        0.5,
+        address(rows),
+        0,
+        address(weights),
+        address(residual),
+        HOST_STREAM,
+    )
     keep = (rows, weights, residual)
     size = rows.nbytes // 2 + weights.nbytes + 2 * residual.nbytes
     return Job(lambda: (keep, bench.native.device.late_add(*arguments)), size)
@@ -115,7 +140,7 @@ def _resident(bench: Bench, matrices: int, rows: int, columns: int) -> tuple[Arr
     order, error = np.arange(groups, dtype=np.int32), np.zeros(1, np.uint32)
     plan = np.zeros(bench.native.device.PLAN_BYTES // 4, np.int32)
     where = (address(ids), 0, address(order), address(plan), address(error))
-    bench.native.device.resident_plan(TOKENS, TOP_K, groups, groups, True, *where)
+    bench.native.device.resident_plan(TOKENS, TOP_K, groups, groups, True, *where, HOST_STREAM)
     return plan, slots, matrix
 
 
@@ -124,7 +149,19 @@ def expert_gate_up(bench: Bench, _name: KernelName) -> Job:
     plan, slots, matrix = _resident(bench, 2, WIDTH, COLUMNS)
     x, middle = bench.floats(TOKENS, COLUMNS), np.zeros((TOKENS * TOP_K, WIDTH), np.float32)
     sizes = (GROUP_FORMAT, TOKENS, TOP_K, COLUMNS, WIDTH)
-    arguments = (*sizes, address(plan), address(slots), 2 * matrix, 0, matrix, 0, 0, address(x), address(middle))
+    arguments = (
+        *sizes,
+        address(plan),
+        address(slots),
+        2 * matrix,
+        0,
+        matrix,
+        0,
+        0,
+        address(x),
+        address(middle),
+        HOST_STREAM,
+    )
     keep = (plan, slots, x, middle)
     return Job(lambda: (keep, bench.native.device.expert_gate_up(*arguments)), slots.nbytes + x.nbytes + middle.nbytes)
 
@@ -134,7 +171,7 @@ def expert_down(bench: Bench, _name: KernelName) -> Job:
     plan, slots, matrix = _resident(bench, 1, COLUMNS, WIDTH)
     middle, rows = bench.floats(TOKENS * TOP_K, WIDTH), np.zeros((TOKENS * TOP_K, COLUMNS), np.float32)
     sizes = (GROUP_FORMAT, TOKENS, TOP_K, COLUMNS, WIDTH)
-    arguments = (*sizes, address(plan), address(slots), matrix, 0, 0, address(middle), address(rows))
+    arguments = (*sizes, address(plan), address(slots), matrix, 0, 0, address(middle), address(rows), HOST_STREAM)
     keep = (plan, slots, middle, rows)
     return Job(lambda: (keep, bench.native.device.expert_down(*arguments)), slots.nbytes + middle.nbytes + rows.nbytes)
 

@@ -22,6 +22,7 @@ from pool import HIDDEN, TOP_K, Layer, routes, seconds_of
 from strata_runtime.bench.columns import table
 from strata_runtime.layers.layout import AUTO_AT_MOST
 from strata_runtime.layers.placing import Layouts
+from strata_runtime.native_device import HOST_STREAM
 from strata_runtime.provider import find_provider
 
 ROUNDS = 7
@@ -48,7 +49,9 @@ class Windows:
     def _entries(self, window: int, cap: int) -> np.ndarray[Any, np.dtype[np.int32]]:
         ids, weights = self._ids[window].copy(), self._weights[window].copy()
         if cap != OFF:
-            self._native.device.ecap_redirect(self._tokens, TOP_K, cap, ids.ctypes.data, weights.ctypes.data)
+            self._native.device.ecap_redirect(
+                self._tokens, TOP_K, cap, ids.ctypes.data, weights.ctypes.data, HOST_STREAM
+            )
             ids[weights == 0] = -1
         return ids
 

@@ -1,4 +1,4 @@
-// Device kernels on a CPU target: each runs inline, on the calling thread, without the GIL.
+// Device kernels: on a CPU each runs inline, on the calling thread, without the GIL; on a GPU it is launched.
 #include "bindings.hpp"
 #include "strata/device/doorbell.hpp"
 #include "strata/device/ecap_redirect.hpp"
@@ -8,9 +8,9 @@
 #include "strata/device/resident_plan.hpp"
 #include "strata/device/router_topk.hpp"
 #include "strata/device/rows_copy.hpp"
+#include "strata/device/run.hpp"
 #include "strata/device/run_experts.hpp"
 #include "strata/device/tail_skip.hpp"
-#include "strata/simt/inline.hpp"
 #include "strata/weights.hpp"
 
 namespace py = pybind11;
@@ -20,7 +20,8 @@ namespace {
 
 using device::Owner;
 using device::Plan;
-using simt::run_inline;
+using device::run;
+using device::Stream;
 using Address = std::uintptr_t;
 
 device::Which which_rows(const std::string& name) {
@@ -31,134 +32,148 @@ device::Which which_rows(const std::string& name) {
 }
 
 void router_topk(int tokens, int experts, int top_k, Address logits, Address bias, bool sigmoid, bool normalised,
-                 float scale, Address ids, Address weights) {
-  run_inline<device::RouterTopk>({.logits = pointer<const float>(logits),
-                                  .bias = pointer<const float>(bias),
-                                  .ids = pointer<std::int32_t>(ids),
-                                  .weights = pointer<float>(weights),
-                                  .tokens = tokens,
-                                  .experts = experts,
-                                  .top_k = top_k,
-                                  .sigmoid = sigmoid,
-                                  .normalised = normalised,
-                                  .scale = scale});
+                 float scale, Address ids, Address weights, Stream stream) {
+  run<device::RouterTopk>({.logits = pointer<const float>(logits),
+                           .bias = pointer<const float>(bias),
+                           .ids = pointer<std::int32_t>(ids),
+                           .weights = pointer<float>(weights),
+                           .tokens = tokens,
+                           .experts = experts,
+                           .top_k = top_k,
+                           .sigmoid = sigmoid,
+                           .normalised = normalised,
+                           .scale = scale},
+                          stream);
 }
 
-void ecap_redirect(int tokens, int top_k, int cap, Address ids, Address weights) {
-  run_inline<device::EcapRedirect>({.ids = pointer<std::int32_t>(ids),
-                                    .weights = pointer<float>(weights),
-                                    .tokens = tokens,
-                                    .top_k = top_k,
-                                    .cap = cap});
+void ecap_redirect(int tokens, int top_k, int cap, Address ids, Address weights, Stream stream) {
+  run<device::EcapRedirect>({.ids = pointer<std::int32_t>(ids),
+                             .weights = pointer<float>(weights),
+                             .tokens = tokens,
+                             .top_k = top_k,
+                             .cap = cap},
+                            stream);
 }
 
-void tail_skip(int tokens, int top_k, int experts, int rank, Address slot_of_expert, Address ids, Address weights) {
-  run_inline<device::TailSkip>({.ids = pointer<std::int32_t>(ids),
-                                .weights = pointer<float>(weights),
-                                .slot_of_expert = pointer<const std::int32_t>(slot_of_expert),
-                                .tokens = tokens,
-                                .top_k = top_k,
-                                .experts = experts,
-                                .rank = rank});
+void tail_skip(int tokens, int top_k, int experts, int rank, Address slot_of_expert, Address ids, Address weights,
+               Stream stream) {
+  run<device::TailSkip>({.ids = pointer<std::int32_t>(ids),
+                         .weights = pointer<float>(weights),
+                         .slot_of_expert = pointer<const std::int32_t>(slot_of_expert),
+                         .tokens = tokens,
+                         .top_k = top_k,
+                         .experts = experts,
+                         .rank = rank},
+                        stream);
 }
 
 void resident_plan(int tokens, int top_k, int experts, int slots, bool all_resident, Address ids, Address weights,
-                   Address slot_of_expert, Address plan, Address error) {
-  run_inline<device::ResidentPlan>({.ids = pointer<const std::int32_t>(ids),
-                                    .weights = pointer<const float>(weights),
-                                    .slot_of_expert = pointer<const std::int32_t>(slot_of_expert),
-                                    .plan = pointer<Plan>(plan),
-                                    .error = pointer<std::uint32_t>(error),
-                                    .tokens = tokens,
-                                    .top_k = top_k,
-                                    .experts = experts,
-                                    .slots = slots,
-                                    .all_resident = all_resident});
+                   Address slot_of_expert, Address plan, Address error, Stream stream) {
+  run<device::ResidentPlan>({.ids = pointer<const std::int32_t>(ids),
+                             .weights = pointer<const float>(weights),
+                             .slot_of_expert = pointer<const std::int32_t>(slot_of_expert),
+                             .plan = pointer<Plan>(plan),
+                             .error = pointer<std::uint32_t>(error),
+                             .tokens = tokens,
+                             .top_k = top_k,
+                             .experts = experts,
+                             .slots = slots,
+                             .all_resident = all_resident},
+                            stream);
 }
 
 void publish(int layer, int tokens, int top_k, int hidden, Address x, Address ids, Address weights, Address doorbell,
-             Address sequence, Address base, std::uint32_t offset) {
-  run_inline<device::Publish>({.x = pointer<const float>(x),
-                               .ids = pointer<const std::int32_t>(ids),
-                               .weights = pointer<const float>(weights),
-                               .base = pointer<const std::uint32_t>(base),
-                               .doorbell = pointer<device::Doorbell>(doorbell),
-                               .sequence = pointer<std::uint32_t>(sequence),
-                               .offset = offset,
-                               .layer = layer,
-                               .tokens = tokens,
-                               .top_k = top_k,
-                               .hidden = hidden});
+             Address sequence, Address base, std::uint32_t offset, Stream stream) {
+  run<device::Publish>({.x = pointer<const float>(x),
+                        .ids = pointer<const std::int32_t>(ids),
+                        .weights = pointer<const float>(weights),
+                        .base = pointer<const std::uint32_t>(base),
+                        .doorbell = pointer<device::Doorbell>(doorbell),
+                        .sequence = pointer<std::uint32_t>(sequence),
+                        .offset = offset,
+                        .layer = layer,
+                        .tokens = tokens,
+                        .top_k = top_k,
+                        .hidden = hidden},
+                       stream);
 }
 
 void flag_wait(Address word, Address base, std::uint32_t offset, Address error, std::uint32_t error_value,
-               std::uint64_t looks, std::uint64_t nanoseconds) {
-  run_inline<device::FlagWait>({.word = pointer<const std::uint32_t>(word),
-                                .base = pointer<const std::uint32_t>(base),
-                                .error = pointer<std::uint32_t>(error),
-                                .offset = offset,
-                                .error_value = error_value,
-                                .looks = looks,
-                                .nanoseconds = nanoseconds});
+               std::uint64_t looks, std::uint64_t nanoseconds, Stream stream) {
+  run<device::FlagWait>({.word = pointer<const std::uint32_t>(word),
+                         .base = pointer<const std::uint32_t>(base),
+                         .error = pointer<std::uint32_t>(error),
+                         .offset = offset,
+                         .error_value = error_value,
+                         .looks = looks,
+                         .nanoseconds = nanoseconds},
+                        stream);
 }
 
 void rows_copy(int entries, int hidden, const std::string& which, float threshold, bool zero_others, Address from,
-               Address owner, Address weights, Address to) {
-  run_inline<device::RowsCopy>({.from = pointer<const float>(from),
-                                .owner = pointer<const Owner>(owner),
-                                .weights = pointer<const float>(weights),
-                                .to = pointer<float>(to),
-                                .entries = entries,
-                                .hidden = hidden,
-                                .which = which_rows(which),
-                                .threshold = threshold,
-                                .zero_others = zero_others});
+               Address owner, Address weights, Address to, Stream stream) {
+  run<device::RowsCopy>({.from = pointer<const float>(from),
+                         .owner = pointer<const Owner>(owner),
+                         .weights = pointer<const float>(weights),
+                         .to = pointer<float>(to),
+                         .entries = entries,
+                         .hidden = hidden,
+                         .which = which_rows(which),
+                         .threshold = threshold,
+                         .zero_others = zero_others},
+                        stream);
 }
 
 void late_add(int tokens, int top_k, int hidden, const std::string& which, float threshold, Address rows, Address owner,
-              Address weights, Address residual) {
-  run_inline<device::LateAdd>({.rows = pointer<const float>(rows),
-                               .owner = pointer<const Owner>(owner),
-                               .weights = pointer<const float>(weights),
-                               .residual = pointer<float>(residual),
-                               .tokens = tokens,
-                               .top_k = top_k,
-                               .hidden = hidden,
-                               .which = which_rows(which),
-                               .threshold = threshold});
+              Address weights, Address residual, Stream stream) {
+  run<device::LateAdd>({.rows = pointer<const float>(rows),
+                        .owner = pointer<const Owner>(owner),
+                        .weights = pointer<const float>(weights),
+                        .residual = pointer<float>(residual),
+                        .tokens = tokens,
+                        .top_k = top_k,
+                        .hidden = hidden,
+                        .which = which_rows(which),
+                        .threshold = threshold},
+                       stream);
 }
 
 void expert_gate_up(const std::string& format, int tokens, int top_k, int hidden, int width, Address plan,
                     Address slots, std::int64_t slot_stride, std::int64_t gate_offset, std::int64_t up_offset,
-                    Address gate_scale, Address up_scale, Address x, Address middle) {
-  device::run_expert_gate_up(format_named(format), {.plan = pointer<const Plan>(plan),
-                                                    .slots = pointer<const std::byte>(slots),
-                                                    .gate_scale = pointer<const float>(gate_scale),
-                                                    .up_scale = pointer<const float>(up_scale),
-                                                    .x = pointer<const float>(x),
-                                                    .middle = pointer<float>(middle),
-                                                    .slot_stride = slot_stride,
-                                                    .gate_offset = gate_offset,
-                                                    .up_offset = up_offset,
-                                                    .tokens = tokens,
-                                                    .top_k = top_k,
-                                                    .hidden = hidden,
-                                                    .width = width});
+                    Address gate_scale, Address up_scale, Address x, Address middle, Stream stream) {
+  device::run_expert_gate_up(format_named(format),
+                             {.plan = pointer<const Plan>(plan),
+                              .slots = pointer<const std::byte>(slots),
+                              .gate_scale = pointer<const float>(gate_scale),
+                              .up_scale = pointer<const float>(up_scale),
+                              .x = pointer<const float>(x),
+                              .middle = pointer<float>(middle),
+                              .slot_stride = slot_stride,
+                              .gate_offset = gate_offset,
+                              .up_offset = up_offset,
+                              .tokens = tokens,
+                              .top_k = top_k,
+                              .hidden = hidden,
+                              .width = width},
+                             stream);
 }
 
 void expert_down(const std::string& format, int tokens, int top_k, int hidden, int width, Address plan, Address slots,
-                 std::int64_t slot_stride, std::int64_t down_offset, Address down_scale, Address middle, Address rows) {
-  device::run_expert_down(format_named(format), {.plan = pointer<const Plan>(plan),
-                                                 .slots = pointer<const std::byte>(slots),
-                                                 .down_scale = pointer<const float>(down_scale),
-                                                 .middle = pointer<const float>(middle),
-                                                 .rows = pointer<float>(rows),
-                                                 .slot_stride = slot_stride,
-                                                 .down_offset = down_offset,
-                                                 .tokens = tokens,
-                                                 .top_k = top_k,
-                                                 .hidden = hidden,
-                                                 .width = width});
+                 std::int64_t slot_stride, std::int64_t down_offset, Address down_scale, Address middle, Address rows,
+                 Stream stream) {
+  device::run_expert_down(format_named(format),
+                          {.plan = pointer<const Plan>(plan),
+                           .slots = pointer<const std::byte>(slots),
+                           .down_scale = pointer<const float>(down_scale),
+                           .middle = pointer<const float>(middle),
+                           .rows = pointer<float>(rows),
+                           .slot_stride = slot_stride,
+                           .down_offset = down_offset,
+                           .tokens = tokens,
+                           .top_k = top_k,
+                           .hidden = hidden,
+                           .width = width},
+                          stream);
 }
 
 }  // namespace
@@ -171,27 +186,28 @@ void bind_device(py::module_& module) {
   device.attr("DOORBELL_BYTES") = sizeof(device::Doorbell);
   const py::call_guard<py::gil_scoped_release> released;
   device.def("router_topk", router_topk, released, arg("tokens"), arg("experts"), arg("top_k"), arg("logits"),
-             arg("bias"), arg("sigmoid"), arg("normalised"), arg("scale"), arg("ids"), arg("weights"));
+             arg("bias"), arg("sigmoid"), arg("normalised"), arg("scale"), arg("ids"), arg("weights"), arg("stream"));
   device.def("ecap_redirect", ecap_redirect, released, arg("tokens"), arg("top_k"), arg("cap"), arg("ids"),
-             arg("weights"));
+             arg("weights"), arg("stream"));
   device.def("tail_skip", tail_skip, released, arg("tokens"), arg("top_k"), arg("experts"), arg("rank"),
-             arg("slot_of_expert"), arg("ids"), arg("weights"));
+             arg("slot_of_expert"), arg("ids"), arg("weights"), arg("stream"));
   device.def("resident_plan", resident_plan, released, arg("tokens"), arg("top_k"), arg("experts"), arg("slots"),
-             arg("all_resident"), arg("ids"), arg("weights"), arg("slot_of_expert"), arg("plan"), arg("error"));
+             arg("all_resident"), arg("ids"), arg("weights"), arg("slot_of_expert"), arg("plan"), arg("error"),
+             arg("stream"));
   device.def("publish", publish, released, arg("layer"), arg("tokens"), arg("top_k"), arg("hidden"), arg("x"),
-             arg("ids"), arg("weights"), arg("doorbell"), arg("sequence"), arg("base"), arg("offset"));
+             arg("ids"), arg("weights"), arg("doorbell"), arg("sequence"), arg("base"), arg("offset"), arg("stream"));
   device.def("flag_wait", flag_wait, released, arg("word"), arg("base"), arg("offset"), arg("error"),
-             arg("error_value"), arg("looks"), arg("nanoseconds"));
+             arg("error_value"), arg("looks"), arg("nanoseconds"), arg("stream"));
   device.def("rows_copy", rows_copy, released, arg("entries"), arg("hidden"), arg("which"), arg("threshold"),
-             arg("zero_others"), arg("source"), arg("owner"), arg("weights"), arg("to"));
+             arg("zero_others"), arg("source"), arg("owner"), arg("weights"), arg("to"), arg("stream"));
   device.def("late_add", late_add, released, arg("tokens"), arg("top_k"), arg("hidden"), arg("which"), arg("threshold"),
-             arg("rows"), arg("owner"), arg("weights"), arg("residual"));
+             arg("rows"), arg("owner"), arg("weights"), arg("residual"), arg("stream"));
   device.def("expert_gate_up", expert_gate_up, released, arg("format"), arg("tokens"), arg("top_k"), arg("hidden"),
              arg("width"), arg("plan"), arg("slots"), arg("slot_stride"), arg("gate_offset"), arg("up_offset"),
-             arg("gate_scale"), arg("up_scale"), arg("x"), arg("middle"));
+             arg("gate_scale"), arg("up_scale"), arg("x"), arg("middle"), arg("stream"));
   device.def("expert_down", expert_down, released, arg("format"), arg("tokens"), arg("top_k"), arg("hidden"),
              arg("width"), arg("plan"), arg("slots"), arg("slot_stride"), arg("down_offset"), arg("down_scale"),
-             arg("middle"), arg("rows"));
+             arg("middle"), arg("rows"), arg("stream"));
 }
 
 }  // namespace strata

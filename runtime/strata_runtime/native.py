@@ -13,7 +13,7 @@ from typing import Protocol
 
 from strata_runtime.native_device import DeviceKernels
 
-ABI_VERSION = 8
+ABI_VERSION = 9
 """Version of the protocol below; a compiled module that says another one is refused before it is imported."""
 
 
@@ -130,7 +130,7 @@ class NativeModule(Protocol):
 
     @property
     def device(self) -> DeviceKernels:
-        """The device kernels of a CPU target."""
+        """The device kernels."""
         ...
 
     def make_pool(self, knobs: Sequence[tuple[str, str]]) -> Pool:

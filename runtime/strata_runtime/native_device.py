@@ -7,9 +7,16 @@ from typing import Literal, Protocol
 Which = Literal["all", "at_least", "below"]
 """Rows of the CPU: all, those of at least a weight, or the others."""
 
+HOST_STREAM = 0
+"""The stream of kernels that run on the calling thread."""
+
 
 class DeviceKernels(Protocol):
-    """Kernels of the device half of a layer, run on the calling thread.
+    """Kernels of the device half of a layer.
+
+    On a GPU they are launched on `stream`, a stream of its driver as a number, and addresses are those that the GPU
+    reads and writes; a launch that fails raises `RuntimeError`. On a CPU target they run on the calling thread, and
+    have run on return; `stream` is `HOST_STREAM` there.
 
     A window has at most `window.max_tokens` tokens, a token at most `window.max_top_k` picks of `window.max_experts`
     experts; more raises `ValueError`. Ids are int32, and entries are numbered token * top_k + pick. An address of 0
@@ -35,6 +42,7 @@ class DeviceKernels(Protocol):
         scale: float,
         ids: int,
         weights: int,
+        stream: int,
     ) -> None:
         """ids, weights [tokens, top_k]: the best experts by score + bias [experts] (0: none), ties by the lower id.
 
@@ -44,7 +52,7 @@ class DeviceKernels(Protocol):
         """
         ...
 
-    def ecap_redirect(self, tokens: int, top_k: int, cap: int, ids: int, weights: int) -> None:
+    def ecap_redirect(self, tokens: int, top_k: int, cap: int, ids: int, weights: int, stream: int) -> None:
         """Cap the entries of a window, in place: the tail's best cap - top_k stay, others get weight 0.
 
         Those are redirected round-robin to kept experts. Token 0 keeps all its picks; one token or a cap of at least
@@ -53,7 +61,15 @@ class DeviceKernels(Protocol):
         ...
 
     def tail_skip(
-        self, tokens: int, top_k: int, experts: int, rank: int, slot_of_expert: int, ids: int, weights: int
+        self,
+        tokens: int,
+        top_k: int,
+        experts: int,
+        rank: int,
+        slot_of_expert: int,
+        ids: int,
+        weights: int,
+        stream: int,
     ) -> None:
         """Drop, in place, entries of experts without a slot that no token of the window ranks above `rank` by weight.
 
@@ -73,6 +89,7 @@ class DeviceKernels(Protocol):
         slot_of_expert: int,
         plan: int,
         error: int,
+        stream: int,
     ) -> None:
         """Write the plan block: who computes which entry. `slot_of_expert`: int32 [experts], -1 for the CPU's.
 
@@ -95,6 +112,7 @@ class DeviceKernels(Protocol):
         sequence: int,
         base: int,
         offset: int,
+        stream: int,
     ) -> None:
         """Copy layer, x [tokens, hidden], ids and weights (0: none) to the doorbell block, then raise `sequence`.
 
@@ -103,7 +121,15 @@ class DeviceKernels(Protocol):
         ...
 
     def flag_wait(
-        self, word: int, base: int, offset: int, error: int, error_value: int, looks: int, nanoseconds: int
+        self,
+        word: int,
+        base: int,
+        offset: int,
+        error: int,
+        error_value: int,
+        looks: int,
+        nanoseconds: int,
+        stream: int,
     ) -> None:
         """Wait until the word is at least the word at `base` (0: none) plus `offset`.
 
@@ -123,6 +149,7 @@ class DeviceKernels(Protocol):
         owner: int,
         weights: int,
         to: int,
+        stream: int,
     ) -> None:
         """Copy the meant rows [entries, hidden] of the CPU; `owner` 0 makes all rows the CPU's.
 
@@ -141,6 +168,7 @@ class DeviceKernels(Protocol):
         owner: int,
         weights: int,
         residual: int,
+        stream: int,
     ) -> None:
         """Add the meant rows of the CPU to the residual [tokens, hidden], weighted, in the order of `combine`."""
         ...
@@ -161,6 +189,7 @@ class DeviceKernels(Protocol):
         up_scale: int,
         x: int,
         middle: int,
+        stream: int,
     ) -> None:
         """middle [tokens * top_k, width]: silu(gate(x)) * up(x) of every entry that the plan gives to the device.
 
@@ -183,6 +212,7 @@ class DeviceKernels(Protocol):
         down_scale: int,
         middle: int,
         rows: int,
+        stream: int,
     ) -> None:
         """rows [tokens * top_k, hidden]: down(middle) of every entry that the plan gives to the device; others stay."""
         ...

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from strata_runtime.native_device import HOST_STREAM
 from strata_runtime.provider import Provider
 from support.device_reference import DOORBELL, PLAN
 from support.kernels import address
@@ -23,21 +24,21 @@ def device(provider: Provider) -> Any:
 
 def test_sizes_and_addresses_that_cannot_be_are_value_errors(device: Any) -> None:
     with pytest.raises(ValueError, match=r"window\.max_tokens"):
-        device.ecap_redirect(9, 8, 24, address(IDS), address(WEIGHTS))
+        device.ecap_redirect(9, 8, 24, address(IDS), address(WEIGHTS), HOST_STREAM)
     with pytest.raises(ValueError, match="not aligned to 4 bytes"):
-        device.ecap_redirect(2, 8, 24, address(IDS) + 1, address(WEIGHTS))
+        device.ecap_redirect(2, 8, 24, address(IDS) + 1, address(WEIGHTS), HOST_STREAM)
     with pytest.raises(ValueError, match="ecap_redirect: a null address"):
-        device.ecap_redirect(2, 8, 24, 0, address(WEIGHTS))
+        device.ecap_redirect(2, 8, 24, 0, address(WEIGHTS), HOST_STREAM)
     with pytest.raises(ValueError, match="top_k is more than the experts"):
-        device.router_topk(1, 4, 8, address(WEIGHTS), 0, False, True, 1.0, address(IDS), address(WEIGHTS))
+        device.router_topk(1, 4, 8, address(WEIGHTS), 0, False, True, 1.0, address(IDS), address(WEIGHTS), HOST_STREAM)
 
 
 def test_choices_and_formats_that_nobody_has_are_value_errors(device: Any) -> None:
     rows = address(WEIGHTS)
     with pytest.raises(ValueError, match="'all', 'at_least' or 'below', not 'heavy'"):
-        device.rows_copy(1, 8, "heavy", 0.1, False, rows, 0, rows, rows)
+        device.rows_copy(1, 8, "heavy", 0.1, False, rows, 0, rows, rows, HOST_STREAM)
     with pytest.raises(ValueError, match="q9_0"):
-        device.expert_down("q9_0", 1, 1, 32, 32, rows, rows, 0, 0, 0, rows, rows)
+        device.expert_down("q9_0", 1, 1, 32, 32, rows, rows, 0, 0, 0, rows, rows, HOST_STREAM)
 
 
 def test_blocks_have_the_sizes_that_python_allocates(device: Any) -> None:

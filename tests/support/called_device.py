@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from strata_runtime.native_device import HOST_STREAM
 from support.device_reference import DOORBELL, PLAN
 from support.kernels import Array, Floats, Kernels, Stored, address
 
@@ -20,7 +22,7 @@ class CalledDeviceKernels(Kernels):
 
     def _device(self, name: str) -> Any:
         self._note(name)
-        return getattr(self.native.device, name)
+        return partial(getattr(self.native.device, name), stream=HOST_STREAM)
 
     def router_topk(self, logits: Floats, bias: Floats, top_k: int) -> tuple[Array, Floats]:
         """Ids and weights [tokens, top_k] of sigmoid scores, normalised."""

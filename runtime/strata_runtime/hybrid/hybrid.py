@@ -16,6 +16,7 @@ from strata_runtime.layers.buffers import Buffers
 from strata_runtime.layers.executor import ExpertLayer, Trim
 from strata_runtime.layers.linear import Compute
 from strata_runtime.native import HostHalf
+from strata_runtime.native_device import HOST_STREAM
 from strata_runtime.phases import Laps, NoLaps
 
 RINGS_AT_MOST = 1 << 31
@@ -154,8 +155,10 @@ class Hybrid:
         half, device = self._open, self._compute.native.device
         tokens, top_k = late.weights.shape
         weights, rows, hidden = late.weights.data_ptr(), buffers.expert_rows.data_ptr(), self._options.hidden
-        device.rows_copy(tokens * top_k, hidden, which, limit, False, half.rows, owner, weights, rows)
-        device.late_add(tokens, top_k, hidden, which, limit, rows, owner, weights, buffers.hidden.data_ptr())
+        device.rows_copy(tokens * top_k, hidden, which, limit, False, half.rows, owner, weights, rows, HOST_STREAM)
+        device.late_add(
+            tokens, top_k, hidden, which, limit, rows, owner, weights, buffers.hidden.data_ptr(), HOST_STREAM
+        )
         self.laps.lap("combine")
 
     def _defers(self, layer: ExpertLayer) -> bool:
@@ -189,6 +192,7 @@ class Hybrid:
             self._owner,
             weights.data_ptr(),
             buffers.expert_rows.data_ptr(),
+            HOST_STREAM,
         )
         self.laps.lap("combine")
 
@@ -216,7 +220,10 @@ class Hybrid:
             up_scale,
             buffers.normed.data_ptr(),
             middle,
+            HOST_STREAM,
         )
         rows = buffers.expert_rows.data_ptr()
-        device.expert_down(layout.down_format, *sizes, plan, slots, stride, layout.down, down_scale, middle, rows)
+        device.expert_down(
+            layout.down_format, *sizes, plan, slots, stride, layout.down, down_scale, middle, rows, HOST_STREAM
+        )
         self.laps.lap("experts")

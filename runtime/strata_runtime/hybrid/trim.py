@@ -10,6 +10,7 @@ from strata_runtime.hybrid.residency import Residency
 from strata_runtime.layers.buffers import Buffers
 from strata_runtime.layers.executor import ExpertLayer
 from strata_runtime.layers.linear import Compute
+from strata_runtime.native_device import HOST_STREAM
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,7 @@ class WindowTrim:
         ids, values = buffers.expert_ids.data_ptr(), weights.data_ptr()
         if self.cap is not None:
             # A cap of all entries changes nothing, however much larger than what the kernel counts with it was.
-            device.ecap_redirect(tokens, top_k, min(self.cap, tokens * top_k), ids, values)
+            device.ecap_redirect(tokens, top_k, min(self.cap, tokens * top_k), ids, values, HOST_STREAM)
         if self.skip_from:
             slots = self.residency.row(layer.number)
-            device.tail_skip(tokens, top_k, layer.experts.count, self.skip_from, slots, ids, values)
+            device.tail_skip(tokens, top_k, layer.experts.count, self.skip_from, slots, ids, values, HOST_STREAM)

@@ -11,6 +11,7 @@ from strata_runtime.checkpoint.stored import Stored
 from strata_runtime.errors import UserError
 from strata_runtime.layers.buffers import Buffers
 from strata_runtime.layers.linear import Compute, Linear, floats
+from strata_runtime.native_device import HOST_STREAM
 
 
 class Router:
@@ -58,4 +59,5 @@ class Router:
             self._scale,
             ids,
             weights,
+            HOST_STREAM,
         )

@@ -3,11 +3,10 @@
 
 #include <chrono>
 #include <cstdint>
-#include <stdexcept>
-#include <string>
 #include <thread>
 
 #include "strata/inline.hpp"
+#include "strata/simt/fitting.hpp"
 #include "strata/simt/simt.hpp"
 
 namespace strata::simt {
@@ -67,13 +66,6 @@ class Inline {
 };
 
 static_assert(Simt<Inline>);
-
-// Throws std::invalid_argument for arguments that a kernel cannot take.
-template <class Kernel>
-void require_fitting(const typename Kernel::Args& args) {
-  const char* refusal = Kernel::refusal(args);
-  if (refusal != nullptr) throw std::invalid_argument(std::string(Kernel::Launch::kKernel) + ": " + refusal);
-}
 
 // Runs all blocks of a kernel. Throws as `require_fitting` does.
 template <class Kernel>
