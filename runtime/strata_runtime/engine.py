@@ -43,6 +43,7 @@ from strata_runtime.provider import Provider, find_provider
 from strata_runtime.reading import Reader
 from strata_runtime.request import Prompt, Request
 from strata_runtime.sampling import Row, log_softmax
+from strata_runtime.session import Session, session_of
 from strata_runtime.text.chat import ChatTemplate
 from strata_runtime.text.source import TextSource, open_text
 from strata_runtime.text.stream import TextStream
@@ -55,7 +56,8 @@ if TYPE_CHECKING:
 class Engine:
     """A loaded model that generates text. Not for several threads at once; one generation runs at a time.
 
-    `path`: its folder or file. `tokenizer`: None for a model that works with token ids alone.
+    `path`: its folder or file. `tokenizer`: None for a model that works with token ids alone. `session`: what the
+    numbers of its passes depend on.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class Engine:
         text: TextSource,
         resolution: Resolution,
         settings: Settings,
+        session: Session,
         width: Width,
         started: float,
     ) -> None:
@@ -73,6 +76,7 @@ class Engine:
         self.tokenizer: Tokenizer | None = text.tokenizer
         self.resolution = resolution
         self.settings = settings
+        self.session = session
         self.context = context_length(settings.engine.context, model.info.context_length)
         self._text = text
         self._ends = text.ends(model.info.vocab_size)
@@ -119,7 +123,8 @@ class Engine:
             if text.tokenizer is not None:
                 text.tokenizer.check_fits(model.info.vocab_size)
             say_notes(model.info.notes, report)
-            return cls(model, text, resolution, values, width, started)
+            session = session_of(model.info.identity, model.info.arranged_bytes, provider, resolution)
+            return cls(model, text, resolution, values, session, width, started)
         except BaseException:
             model.close()
             raise

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import torch
 
+from strata_runtime.checkpoint.identity import identity
 from strata_runtime.checkpoint.network import Network, read_network
 from strata_runtime.checkpoint.source import open_checkpoint
 from strata_runtime.checkpoint.weights import LayerWeights, Weights, load_weights
@@ -47,15 +48,17 @@ if TYPE_CHECKING:
 class ModelInfo:
     """What was loaded.
 
-    `path`: its folder or file. `parameters` counts every number of the checkpoint. `expert_format` is the one in
-    memory, `expert_bytes` what all routed experts take in it. Every pass reads `head_bytes`, the output matrix, and
-    `dense_bytes`, what else the layers hold beside routed experts. `further_layers` predict further tokens, and
-    `window.draft` says whether the first of them is loaded; the sizes are those of the network proper, in the stored
-    format. `arranged_bytes`: memory of the weights that were arranged for the kernels, 0 when none were. `eos_ids`:
-    what its config says. `notes`: lines about tensors that were left out, weights that were not arranged, and settings.
+    `path`: its folder or file. `identity`: hex digits that stay the same wherever it lies. `parameters` counts every
+    number of the checkpoint. `expert_format` is the one in memory, `expert_bytes` what all routed experts take in it.
+    Every pass reads `head_bytes`, the output matrix, and `dense_bytes`, what else the layers hold beside routed
+    experts. `further_layers` predict further tokens, and `window.draft` says whether the first of them is loaded; the
+    sizes are those of the network proper, in the stored format. `arranged_bytes`: memory of the weights that were
+    arranged for the kernels, 0 when none were. `eos_ids`: what its config says. `notes`: lines about tensors that were
+    left out, weights that were not arranged, and settings.
     """
 
     path: Path
+    identity: str
     family: str
     title: str
     vocab_size: int
@@ -142,6 +145,7 @@ class Model:
             formats = sorted(frozenset[str]().union(*(each.formats for each in experts)))
             info = ModelInfo(
                 path=checkpoint.path,
+                identity=identity(checkpoint),
                 family=config.family.name,
                 title=config.family.title,
                 vocab_size=network.vocab_size,

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from strata_runtime.ab.arms import make_arms
+from strata_runtime.ab.arms import make_arms, scale_arm
 from strata_runtime.errors import UserError
-from strata_runtime.knobs import Condition, Range
+from strata_runtime.knobs import Condition
 from support.fake_engine import KNOBS, knob
 
 BUILT_IN = replace(knob("window.max_tokens", "int", 8), affects="compile")
@@ -15,7 +15,6 @@ ALL = (
     *[replace(each, ignored_unless=DRAFTED) if each.name == "window.width" else each for each in KNOBS],
     BUILT_IN,
     knob("provider.path", "path", None),
-    knob("verify.ecap", "int", None, range=Range(minimum=1), invalid="default"),
     knob("debug.parts", "list", ()),
 )
 
@@ -78,3 +77,37 @@ def test_what_is_wrong_with_an_arm_is_said(given, says):
 def test_a_value_that_is_built_in_anyway_is_taken():
     _, found = arms("off:", "x:window.max_tokens=8,window.draft=ngram,window.width=4")
     assert found.settings == {"window.draft": "ngram", "window.width": "4"}
+
+
+def scale_of(*given, top_k=8, knobs=ALL, flags=None):
+    first, *_ = make_arms(given, knobs, {}, flags or {})
+    return scale_arm(first, top_k, knobs, {}, flags or {})
+
+
+def test_the_scale_is_the_first_arm_with_the_mildest_tail_skip():
+    found = scale_of("off:pool.threads=2", "other:", flags={"expert.cache": "3"})
+    assert found.name == "off, route.tail_skip=7"
+    assert found.settings == {"pool.threads": "2", "route.tail_skip": "7", "expert.cache": "3"}
+    assert found.texts == {"pool.threads": "2", "route.tail_skip": "7"}
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"top_k": 1}, "route.tail_skip needs two experts per token, and this model picks 1"),
+        ({"knobs": [each for each in ALL if each.name != "route.tail_skip"]}, "this kernels package has no"),
+        ({"flags": {"route.tail_skip": "6"}}, "off has route.tail_skip=6 itself"),
+        (
+            {
+                "knobs": [
+                    replace(each, ignored_unless=DRAFTED) if each.name == "route.tail_skip" else each for each in ALL
+                ]
+            },
+            "route.tail_skip=7 (command line --arm off, route.tail_skip=7) is ignored",
+        ),
+    ],
+)
+def test_why_there_is_no_scale(options, says):
+    with pytest.raises(UserError) as problem:
+        scale_of("off:", "other:pool.threads=2", **options)
+    assert says in str(problem.value)

@@ -75,11 +75,18 @@ class Engine:
         return ids
 
     def logprob_rows(self, ids, window):
-        shift = {"plain": 0.0, "fast": 0.0, "odd": 1.0}[self.arm]
+        shift = {"plain": 0.0, "fast": 0.0, "odd": 1.0, SCALE.name: 0.1}[self.arm]
         table = np.random.default_rng(0).standard_normal((50, 50), np.float32)
         other = np.random.default_rng(1).standard_normal((50, 50), np.float32)
         for start in range(0, len(ids), window):
             yield log_softmax((table + shift * other)[list(ids[start : start + window])])
+
+
+SCALE = Arm("plain, skipping", {}, {})
+
+
+def judged(make_scale=lambda _: SCALE):
+    return Quality(3, make_scale)
 
 
 @pytest.fixture
@@ -178,25 +185,48 @@ def test_texts_of_one_token_are_no_measurement(compare):
 
 
 def test_distance_is_to_the_first_arm_beside_its_own_repetition(compare, log):
-    compared, quality = compare(), Quality(window=3)
+    compared, quality = compare(), judged()
     compared.warm_up(lambda engine: quality.look(engine, lambda _: [[3, 1, 4, 1, 5], [9, 2]]))
     compared.run()
     log.clear()
     steps = []
     quality.run(ARMS, compared._open, lambda *where: steps.append(where))
-    assert [name for what, name in log if what == "load"] == ["plain", "plain", "fast", "odd"]
+    assert [name for what, name in log if what == "load"] == ["plain", "plain", SCALE.name, "fast", "odd"]
     assert steps[:3] == [(3, 7), (5, 7), (7, 7)]
     assert quality.floor.overall.mean_kl == quality.arms["fast"].overall.mean_kl == 0
     assert quality.arms["odd"].overall.mean_kl > 0.01
     assert quality.arms["odd"].guessed == 0
     shown = list(lines(results_of(compared, quality)))
     assert "mean KL(plain || arm) by ranges of positions, 7 in 2 texts, windows of 3" in shown
-    assert [line.split()[0] for line in shown[-3:]] == ["plain", "fast", "odd"]
-    assert shown[-3].split()[1] == "again"
+    assert [line.split("  ")[0] for line in shown[-4:]] == ["plain again", SCALE.name, "fast", "odd"]
+    assert 0 < quality.scale.overall.mean_kl < quality.arms["odd"].overall.mean_kl
+
+
+def refusing(_):
+    raise UserError("the first arm has it itself")
+
+
+@pytest.mark.parametrize(
+    ("make_scale", "why"),
+    [
+        (refusing, "the first arm has it itself"),
+        (lambda _: ARMS[1], "'fast' leaves nothing out of these windows"),
+    ],
+)
+def test_without_a_scale_a_line_says_why(compare, make_scale, why):
+    compared, quality = compare(), judged(make_scale)
+    compared.warm_up(lambda engine: quality.look(engine, lambda _: [[3, 1, 4, 1, 5]]))
+    compared.run()
+    quality.run(ARMS, compared._open)
+    shown = list(lines(results_of(compared, quality)))
+    assert shown[-1] == f"no arm for the scale: {why}"
+    assert [line.split("  ")[0] for line in shown[-4:-1]] == ["plain again", "fast", "odd"]
+    found = as_json(results_of(compared, quality))["quality"]
+    assert (found["scale"], found["why_no_scale"]) == (None, why)
 
 
 def test_texts_without_tokens_are_refused(compare):
-    quality = Quality(window=3)
+    quality = judged()
     with pytest.raises(UserError, match="hold no tokens"):
         compare().warm_up(lambda engine: quality.look(engine, lambda _: [[]]))
 
@@ -222,7 +252,7 @@ def test_the_table_shows_every_ratio(compare):
 
 
 def test_the_json_object_is_stable(compare):
-    compared, quality = compare(), Quality(window=3)
+    compared, quality = compare(), judged()
     compared.warm_up(lambda engine: quality.look(engine, lambda _: [[3, 1, 4]]))
     compared.run()
     quality.run(ARMS, compared._open)
@@ -241,7 +271,10 @@ def test_the_json_object_is_stable(compare):
     assert arm["decode_over_first"]["ratios"] == [2.0, 2.0]
     assert arm["rounds"][0]["decode_tokens"] == 8
     assert arm["rounds"][0]["decode_seconds"] == 4.0
-    assert set(found["quality"]) == {"sequences", "positions", "window", "floor", "arms"}
+    assert set(found["quality"]) == {
+        "sequences", "positions", "window", "floor", "scale", "why_no_scale", "arms",
+    }  # fmt: skip
+    assert (found["quality"]["scale"]["name"], found["quality"]["why_no_scale"]) == (SCALE.name, None)
     assert set(found["quality"]["arms"]) == {"fast", "odd"}
 
 

@@ -93,6 +93,8 @@ def test_token_ids_judge_by_distance(ab, tmp_path):
     assert (quality["sequences"], quality["positions"], quality["window"]) == (2, 9, 3)
     assert quality["floor"]["buckets"][-1]["mean_kl"] == 0
     assert list(quality["arms"]) == ["wide"]
+    assert quality["scale"] is None
+    assert quality["why_no_scale"] == "'plain, route.tail_skip=1' leaves nothing out of these windows"
 
 
 @pytest.mark.parametrize(
@@ -197,5 +199,7 @@ def test_the_bundled_model_as_table_json_and_plots(monkeypatch, tmp_path):
     assert all(arm["peak_bytes"] > 50 << 20 for arm in (plain, drafts, q4))
     distance = {name: each["buckets"][-1] for name, each in found["quality"]["arms"].items()}
     assert found["quality"]["floor"]["buckets"][-1]["mean_kl"] == distance["drafts"]["mean_kl"] == 0
+    assert found["quality"]["scale"]["name"] == "plain, route.tail_skip=7"
+    assert found["quality"]["scale"]["buckets"][-1]["mean_kl"] > 1e-4
     assert distance["q4"]["mean_kl"] > 1e-4
     assert distance["q4"]["top1"] < 1

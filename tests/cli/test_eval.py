@@ -34,9 +34,11 @@ def test_a_record_has_a_row_for_every_position(logpos):
     assert result.exit_code == 0, result.output
     assert f"12 positions of 3 sequences in windows of 3: {out}" in result.stdout
     with np.load(out) as found:
-        assert sorted(found) == ["pos", "seq", "target_logprob", "top_ids", "top_logprobs"]
+        assert sorted(found) == [
+            "pos", "seq", "sequence_digests", "session", "target_logprob", "top_ids", "top_logprobs",
+        ]  # fmt: skip
         assert found["pos"].tolist() == [*range(8), 0, 0, 1, 2]
-        assert {name: found[name].dtype for name in found} == {
+        assert {name: found[name].dtype for name in found if name not in ("session", "sequence_digests")} == {
             "seq": np.int32,
             "pos": np.int32,
             "target_logprob": np.float32,
@@ -98,3 +100,53 @@ def test_options_that_do_not_fit(strata, folder, tokens, tmp_path):
     assert (result.exit_code, "not an .npz file" in result.stderr) == (2, True)
     result = strata("eval", "pos")
     assert (result.exit_code, "Did you mean 'logpos'?" in result.stderr) == (2, True)
+
+
+def test_floor_and_scale_stand_beside_a_comparison(strata, logpos):
+    _, a = logpos("a.npz")
+    _, again = logpos("again.npz", "--at", a)
+    _, b = logpos("b.npz", "--at", a, "--route-tail-skip", 1)
+    result = strata("eval", "kl", a, b, "--floor", again, "--scale", b)
+    assert result.exit_code == 0, result.output
+    lines = result.output.splitlines()
+    session, other = (load_record(path).session for path in (a, b))
+    assert lines[:4] == [
+        f"A ({a}): session {session.fingerprint}",
+        f"floor ({again}): session {session.fingerprint}",
+        f"scale ({b}): session {other.fingerprint}: route.tail_skip=1, not 0",
+        f"B ({b}): session {other.fingerprint}: route.tail_skip=1, not 0",
+    ]
+    assert [line.split() for line in lines[-3:]] == [
+        [name, "0.00e+00", "0.00e+00", "0.00e+00", "100.00%"] for name in ("floor", "scale", "B")
+    ]
+    found = json.loads(strata("eval", "kl", a, b, "--floor", again, "--json").output)
+    assert found["floor"]["buckets"][-1]["positions"] == 12
+    assert found["scale"] is None
+    assert found["sessions"] == {"A": session.fingerprint, "floor": session.fingerprint, "B": other.fingerprint}
+
+
+def test_a_record_of_other_tokens_is_one_clear_error(strata, logpos, tokens):
+    _, a = logpos("a.npz")
+    tokens.write_text(json.dumps([[3, 1, 4, 1, 5, 9, 2, 7], [5], [3, 5, 8]]))
+    _, b = logpos("b.npz")
+    result = strata("eval", "kl", a, b)
+    assert result.exit_code == 2
+    assert f"{b}: the two files are of other texts: sequence 0 has other tokens" in result.stderr
+    result = strata("eval", "kl", a, a, "--floor", b)
+    assert (result.exit_code, f"{b}: the two files" in result.stderr) == (2, True)
+    result, _ = logpos("c.npz", "--at", a)
+    assert result.exit_code == 2
+    assert "--at is of another text: its sequence 0 has other tokens than what is read" in result.stderr
+
+
+def test_the_session_is_shown_to_programs(strata, folder):
+    told = []
+    for knobs in ((), ("--pool-pin", "off"), ("--route-tail-skip", 1)):
+        strata.model.closed = False
+        result = strata("generate", "--model", folder, "--prompt", "abc", "--max-tokens", 2, "--json", *knobs)
+        told.append(json.loads(result.stdout)["session"])
+        strata.model.closed = False
+        session = json.loads(strata("info", "--model", folder, "--json", *knobs).stdout)["session"]
+        assert session["fingerprint"] == told[-1]
+        assert session["knobs"] == {"route.tail_skip": "1" if "--route-tail-skip" in knobs else "0"}
+    assert told[0] == told[1] != told[2]

@@ -1,8 +1,9 @@
 """The example of the engine's documentation runs as it stands, on the bundled model."""
 
 import doctest
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -23,14 +24,10 @@ class Provider(ReferenceProvider):
         *KNOBS,
         knob("engine.expert_format", "enum", "stored", choices=("stored", "f32")),
         knob("engine.weight_layout", "enum", "auto", choices=("auto", "stored")),
-        knob("verify.defer_cpu", "enum", "0", choices=("0",)),
-        knob("verify.device_plan", "bool", False),
-        knob("verify.ecap", "int", None),
         knob("verify.profile", "bool", False),
-        knob("route.tail_skip", "int", 0),
-        knob("expert.cache", "int", 0),
     )
     settings_type: type = Settings
+    manifest: SimpleNamespace = field(default_factory=lambda: SimpleNamespace(key="reference"))
 
 
 @pytest.mark.skipif(not MODEL.is_dir(), reason="the bundled model is not there")

@@ -15,6 +15,7 @@ from strata_runtime.evaluation.divergence import compare, kl_per_position
 from strata_runtime.evaluation.logpos import measure, top_of
 from strata_runtime.evaluation.record import TOP, load_record
 from strata_runtime.sampling import log_softmax
+from strata_runtime.session import Session
 
 VOCAB = 50
 
@@ -129,6 +130,55 @@ def test_records_of_other_texts_are_not_compared() -> None:
         compare(a, measure(Table(0), SEQUENCES[:1], 1))
     with pytest.raises(UserError, match="no positions"):
         compare(measure(Table(0), [], 1), measure(Table(0), [], 1))
+
+
+def test_records_of_other_tokens_at_the_same_positions_are_not_compared() -> None:
+    a = measure(Table(0), SEQUENCES, 1)
+    other = [*SEQUENCES[:3], [5, 3, 6]]
+    with pytest.raises(UserError, match="the two files are of other texts: sequence 3 has other tokens"):
+        compare(a, measure(Table(0), other, 1))
+    with pytest.raises(UserError, match="--at is of another text: its sequence 3 has other tokens"):
+        measure(Table(0), other, 1, at=a)
+
+
+def test_a_record_of_another_tool_has_no_digests_and_is_compared(tmp_path: Path) -> None:
+    a = measure(Table(0), SEQUENCES, 1)
+    arrays = {name: getattr(a, name) for name in ("seq", "pos", "target_logprob", "top_ids", "top_logprobs")}
+    np.savez(tmp_path / "theirs.npz", **arrays)
+    theirs = load_record(tmp_path / "theirs.npz")
+    assert (theirs.sequence_digests, theirs.session) == (None, None)
+    assert compare(theirs, a).overall.mean_kl == compare(a, theirs).overall.mean_kl == 0
+    assert measure(Table(0), SEQUENCES, 1, at=theirs).at_logprobs is not None
+
+
+@pytest.mark.parametrize(
+    "digests", [np.zeros((3, 32), np.uint8), np.zeros((4, 31), np.uint8), np.zeros((4, 32), np.int8), np.uint8(4)]
+)
+def test_digests_that_are_none_are_refused(tmp_path: Path, digests: NDArray[np.uint8]) -> None:
+    replace(measure(Table(0), SEQUENCES, 1), sequence_digests=digests).save(tmp_path / "x.npz")
+    with pytest.raises(UserError, match=r"x\.npz: sequence_digests is .*, not uint8\[4, 32\]"):
+        load_record(tmp_path / "x.npz")
+
+
+SESSION = Session("model", "package", 0, (("verify.ecap", "12"),))
+
+
+def test_a_session_comes_back_with_its_record(tmp_path: Path) -> None:
+    measure(Table(0), SEQUENCES, 1, session=SESSION).save(tmp_path / "x.npz")
+    assert load_record(tmp_path / "x.npz").session == SESSION
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "[]", "{}", "7", '{"model": 1, "package": "", "arranged_bytes": 0, "knobs": {}}', "[" * 100_000],
+)
+def test_a_session_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
+    arrays = {name: getattr(measure(Table(0), SEQUENCES, 1), name) for name in ("seq", "pos", "target_logprob")}
+    record = measure(Table(0), SEQUENCES, 1)
+    arrays |= {"top_ids": record.top_ids, "top_logprobs": record.top_logprobs, "session": np.array(text)}
+    np.savez(tmp_path / "x.npz", **arrays)
+    with pytest.raises(UserError, match=r"x\.npz: session cannot be read: the file is damaged"):
+        load_record(tmp_path / "x.npz")
 
 
 def test_a_record_comes_back_from_its_file(tmp_path: Path) -> None:

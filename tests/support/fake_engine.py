@@ -27,8 +27,7 @@ def knob(name, type_, default, **more):
         default=default,
         default_source=Source.DEFAULT,
         affects="launch",
-        output="identical",
-        **more,
+        **{"output": "identical", **more},
     )
 
 
@@ -42,8 +41,15 @@ KNOBS = (
     knob("eval.logpos", "path", None, help="File of a record."),
     knob("verify.defer_cpu", "enum", "0", choices=("0", "1", "check"), help="Late rows."),
     knob("verify.device_plan", "bool", False, help="Who plans."),
-    knob("verify.ecap", "int", None, range=Range(minimum=1), help="Most entries."),
-    knob("route.tail_skip", "int", 0, range=Range(minimum=0), help="Rank from which experts are left out."),
+    knob("verify.ecap", "int", None, range=Range(minimum=1), invalid="default", help="Most entries."),
+    knob(
+        "route.tail_skip",
+        "int",
+        0,
+        output="approximates",
+        range=Range(minimum=0),
+        help="Rank from which experts are left out.",
+    ),
     knob("expert.cache", "int", 0, range=Range(minimum=0), help="Slots."),
     knob("pool.pin", "enum", "auto", choices=("auto", "on", "off"), help="Whether workers are pinned."),
     knob("pool.threads", "int", 0, range=Range(minimum=0, maximum=64), invalid="default", help="Worker threads."),
@@ -68,6 +74,7 @@ class FakeProvider:
     folder: Path = Path("/nowhere")
     knobs: tuple = KNOBS
     settings_type: type = Settings
+    manifest: SimpleNamespace = field(default_factory=lambda: SimpleNamespace(key="fake-key"))
     native: SimpleNamespace = field(
         default_factory=lambda: SimpleNamespace(ISA="fake-isa", make_pool=FakePool, checksum=lambda *_: 0)
     )
@@ -121,6 +128,7 @@ class FakeModel:
         self.phases = None
         self.info = ModelInfo(
             path=Path("fake"),
+            identity="fake-identity",
             family="fake",
             title="Fake",
             vocab_size=vocab_size,

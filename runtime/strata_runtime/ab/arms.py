@@ -13,6 +13,7 @@ from strata_runtime.nearest import did_you_mean
 from strata_runtime.provider import PATH_VARIABLE
 
 _CONTEXT = "engine.context"
+_TAIL_SKIP = "route.tail_skip"
 _NAME = re.compile(r"[\w.+-]{1,40}")
 _FORM = "an arm is NAME:KNOB=VALUE,KNOB=VALUE, or NAME: for the settings that all arms share"
 
@@ -49,16 +50,34 @@ def make_arms(
         if name in arms:
             raise UserError(f"--arm {name}: two arms have this name")
         try:
-            texts = _texts(values, knobs)
-            typed = {knob: Given(value, Origin(Source.COMMAND_LINE, f"--arm {name}")) for knob, value in texts.items()}
-            resolution = resolve(knobs, environ=environ, command_line={**flags, **typed})
-            _check_holds(resolution, texts)
+            arms[name] = _arm(name, _texts(values, knobs), knobs, environ, flags)
         except UserError as problem:
             raise UserError(f"--arm {name}: {problem}") from None
-        settings = {knob.name: show(knob, resolution.values[knob.name]) for knob in resolution.differing()}
-        context = resolution.values.get(_CONTEXT)
-        arms[name] = Arm(name, texts, settings, context if isinstance(context, int) else 0)
     return tuple(arms.values())
+
+
+def scale_arm(first: Arm, top_k: int, knobs: Sequence[KnobInfo], environ: Mapping[str, str], flags: Flags) -> Arm:
+    """Return the first arm with the mildest tail skip: what it costs is the scale that others are read by.
+
+    `top_k`: experts per token. Raises `UserError` with the reason why there is none.
+    """
+    if not any(knob.name == _TAIL_SKIP for knob in knobs):
+        raise UserError(f"this kernels package has no {_TAIL_SKIP}")
+    if top_k < 2:
+        raise UserError(f"{_TAIL_SKIP} needs two experts per token, and this model picks {top_k}")
+    if _TAIL_SKIP in first.settings:
+        raise UserError(f"{first.name} has {_TAIL_SKIP}={first.settings[_TAIL_SKIP]} itself")
+    name = f"{first.name}, {_TAIL_SKIP}={top_k - 1}"
+    return _arm(name, {**first.texts, _TAIL_SKIP: str(top_k - 1)}, knobs, environ, flags)
+
+
+def _arm(name: str, texts: dict[str, str], knobs: Sequence[KnobInfo], environ: Mapping[str, str], flags: Flags) -> Arm:
+    typed = {knob: Given(value, Origin(Source.COMMAND_LINE, f"--arm {name}")) for knob, value in texts.items()}
+    resolution = resolve(knobs, environ=environ, command_line={**flags, **typed})
+    _check_holds(resolution, texts)
+    settings = {knob.name: show(knob, resolution.values[knob.name]) for knob in resolution.differing()}
+    context = resolution.values.get(_CONTEXT)
+    return Arm(name, texts, settings, context if isinstance(context, int) else 0)
 
 
 def _pairs(values: str) -> Iterator[tuple[str, str]]:

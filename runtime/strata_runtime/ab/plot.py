@@ -30,7 +30,8 @@ def draw(results: Results, path: Path, form: str) -> None:
     _points(panels[1], {arm.name: list(arm.decode_ratios) for arm in arms[1:]}, f"tokens/s over {first}, same round", 1)
     panels[1].axhline(1.0, color="grey", linewidth=0.8)
     if quality is not None and quality.floor is not None:
-        distances = {f"{first} again": quality.floor, **quality.arms}
+        scale = {} if quality.scale is None else {quality.scale_name: quality.scale}
+        distances = {f"{first} again": quality.floor, **scale, **quality.arms}
         _bars(panels[2], {name: found.overall.mean_kl for name, found in distances.items()}, first)
     figure.suptitle(f"{results.info.path.name}: {results.complete} rounds, lines at medians")
     figure.savefig(path, format=form, dpi=150)

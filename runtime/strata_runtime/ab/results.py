@@ -182,5 +182,7 @@ def _quality_json(quality: Quality) -> dict[str, Any]:
         "positions": quality.positions,
         "window": quality.window,
         "floor": None if quality.floor is None else asdict(quality.floor),
+        "scale": None if quality.scale is None else {"name": quality.scale_name, **asdict(quality.scale)},
+        "why_no_scale": quality.why_no_scale or None,
         "arms": {name: asdict(divergence) for name, divergence in quality.arms.items()},
     }

@@ -9,7 +9,7 @@ from strata_runtime.ab.results import ArmResult, Results
 from strata_runtime.bench.columns import table
 from strata_runtime.bench.spread import Spread
 from strata_runtime.bench.tables import surroundings
-from strata_runtime.evaluation.divergence import Divergence
+from strata_runtime.evaluation.tables import by_name
 from strata_runtime.phases import PHASES
 
 _HEAD = (
@@ -81,13 +81,10 @@ def _ratios(arms: tuple[ArmResult, ...]) -> Iterator[tuple[str, ...]]:
 
 def _quality(quality: Quality, first: str) -> Iterator[str]:
     assert quality.floor is not None
-    rows = {f"{first} again": quality.floor, **quality.arms}
+    scale = {} if quality.scale is None else {quality.scale_name: quality.scale}
+    rows = {f"{first} again": quality.floor, **scale, **quality.arms}
     texts = f"{len(quality.sequences or ())} text{'s' * (len(quality.sequences or ()) != 1)}"
     yield f"mean KL({first} || arm) by ranges of positions, {quality.positions} in {texts}, windows of {quality.window}"
-    names = (bucket.name for bucket in quality.floor.buckets)
-    yield from table([("arm", *names, "largest", "same top-1"), *(_distances(*row) for row in rows.items())])
-
-
-def _distances(name: str, found: Divergence) -> tuple[str, ...]:
-    means = (f"{bucket.mean_kl:.2e}" for bucket in found.buckets)
-    return (name, *means, f"{found.overall.largest_kl:.2e}", f"{found.overall.top1:.2%}")
+    yield from by_name(rows, "arm")
+    if quality.why_no_scale:
+        yield f"no arm for the scale: {quality.why_no_scale}"

@@ -169,13 +169,13 @@ def command(
     table has medians, then every round's ratio to the first arm: what else the machine did hit both alike.
 
     With --text or --tokens, every arm reads these texts in windows, and a table has KL(first || arm) over the 20 most
-    probable tokens and how often the best one is the same. Its first row is the first arm once more: the floor. An arm
-    whose effect is known makes the scale.
+    probable tokens and how often the best one is the same. Its first row is the first arm once more: the floor. The
+    second is the first arm with route.tail_skip at the last of a token's experts: the scale, a loss that is known.
 
     Ctrl-C ends the measurement and shows the rounds that are complete.
     """
     check_outputs(json_file, plot)
-    from strata_runtime.ab.arms import make_arms
+    from strata_runtime.ab.arms import make_arms, scale_arm
     from strata_runtime.ab.plot import draw
     from strata_runtime.ab.quality import Quality
     from strata_runtime.ab.results import as_json, gather
@@ -191,7 +191,8 @@ def command(
             check_window(package, {**flags, **arm.texts}, window, f"--arm {arm.name}: --window")
     load = _Loader(model, package, flags, Terminal(quiet=quiet), Interrupt(), set())
     compared = Comparison(arms, task, rounds, load)
-    quality = None if read is None else Quality(window)
+    knobs, environ = package.require().knobs, package.environ
+    quality = None if read is None else Quality(window, lambda top_k: scale_arm(arms[0], top_k, knobs, environ, flags))
     problem: UserError | None = None
     try:
         with load.interrupt:

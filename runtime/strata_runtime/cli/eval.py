@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,11 +14,14 @@ from strata_runtime.cli.knob_command import KnobCommand, package_and_flags
 from strata_runtime.cli.loading import check_window, load_engine
 from strata_runtime.cli.main import Entry, LazyGroup
 from strata_runtime.cli.terminal import Terminal
+from strata_runtime.errors import UserError
 from strata_runtime.params import MAX_WINDOW
 from strata_runtime.whole_file import check_target
 
 if TYPE_CHECKING:
     from strata_runtime.evaluation.divergence import Divergence
+    from strata_runtime.evaluation.record import LogposRecord
+    from strata_runtime.session import Session
 
 
 @click.group(
@@ -82,33 +86,59 @@ def logpos(
         if out is None:
             raise click.UsageError("Say where to write: --out FILE.npz, or the variable STRATA_LOGPOS.")
         sequences = sequences or read_texts(texts, engine)
-        record = measure(engine, sequences, window, reference, terminal.progress("reading, position"))
+        record = measure(engine, sequences, window, reference, terminal.progress("reading, position"), engine.session)
     record.save(out)
     click.echo(f"{record.positions} positions of {len(sequences)} sequences in windows of {window}: {out}")
-
-
-def _table(divergence: Divergence) -> str:
-    lines = [f"{'positions':<12}{'number':>8}{'mean KL':>12}{'largest':>12}{'same top-1':>12}"]
-    lines += [
-        f"{b.name:<12}{b.positions:>8}{b.mean_kl:>12.6f}{b.largest_kl:>12.4f}{b.top1:>12.2%}"
-        for b in divergence.buckets
-    ]
-    if divergence.guessed:
-        lines.append(
-            f"at {divergence.guessed} positions B does not tell all of A's top tokens: the figures are lower bounds; "
-            "write B with --at A"
-        )
-    return "\n".join(lines)
 
 
 @click.command("kl")
 @click.argument("a", type=click.Path(path_type=Path))
 @click.argument("b", type=click.Path(path_type=Path))
+@click.option("--floor", type=click.Path(path_type=Path), metavar="FILE.npz", help="A once more: what chance does.")
+@click.option(
+    "--scale", type=click.Path(path_type=Path), metavar="FILE.npz", help="A run whose loss is known, such as tail skip."
+)
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
-def kl(a: Path, b: Path, as_json: bool) -> None:
-    """Print KL(A || B) over A's top 20 tokens and the agreement of the best one, by ranges of positions."""
+def kl(a: Path, b: Path, floor: Path | None, scale: Path | None, as_json: bool) -> None:
+    """Print KL(A || B) over A's top 20 tokens and the agreement of the best one, by ranges of positions.
+
+    The first lines say what sets the sessions apart: knobs that may change the output, model, kernels. Records of
+    other texts are refused; files of other tools, which do not keep that, must have the same positions.
+    """
     from strata_runtime.evaluation.divergence import compare
     from strata_runtime.evaluation.record import load_record
 
-    found = compare(load_record(a), load_record(b))
-    click.echo(json.dumps(asdict(found)) if as_json else _table(found))
+    named = {"A": a, "floor": floor, "scale": scale, "B": b}
+    paths = {name: path for name, path in named.items() if path is not None}
+    records = {name: load_record(path) for name, path in paths.items()}
+    found = {}
+    for name in [name for name in paths if name != "A"]:
+        try:
+            found[name] = compare(records["A"], records[name])
+        except UserError as problem:
+            raise UserError(f"{paths[name]}: {problem}") from None
+    sessions = {f"{name} ({paths[name]})": record.session for name, record in records.items()}
+    click.echo(json.dumps(_as_json(found, records)) if as_json else "\n".join(_lines(found, sessions)))
+
+
+def _as_json(found: Mapping[str, Divergence], records: Mapping[str, LogposRecord]) -> dict[str, object]:
+    sessions = {name: None if each.session is None else each.session.fingerprint for name, each in records.items()}
+    others = {name: asdict(found[name]) if name in found else None for name in ("floor", "scale")}
+    return {**asdict(found["B"]), **others, "sessions": sessions}
+
+
+def _lines(found: Mapping[str, Divergence], sessions: Mapping[str, Session | None]) -> Iterator[str]:
+    from strata_runtime.evaluation.tables import by_name, by_range, told_apart
+
+    yield from told_apart(sessions)
+    yield ""
+    yield from by_range(found["B"])
+    if len(found) > 1:
+        yield ""
+        yield from by_name(found, "mean KL(A || .)")
+    for name, each in found.items():
+        if each.guessed:
+            yield (
+                f"at {each.guessed} positions {name} does not tell all of A's top tokens: its figures are lower "
+                f"bounds; write {name} with --at A"
+            )

@@ -88,7 +88,7 @@ def _write_logpos(engine: Engine, prompt: Prompt, terminal: Terminal) -> None:
     check_target(out, "eval.logpos")
     width = settings.window.width or settings.window.max_tokens
     progress = terminal.progress("reading the prompt in windows, position")
-    measure(engine, [engine.encode(prompt)], width, progress=progress).save(out)
+    measure(engine, [engine.encode(prompt)], width, progress=progress, session=engine.session).save(out)
 
 
 def _closing_line(result: GenerationResult, *, greedy: bool) -> str:
@@ -104,7 +104,7 @@ def _closing_line(result: GenerationResult, *, greedy: bool) -> str:
 def _as_json(result: GenerationResult, engine: Engine) -> str:
     resolution = engine.resolution
     settings = {knob.name: show(knob, resolution.values[knob.name]) for knob in resolution.differing()}
-    return json.dumps({**dataclasses.asdict(result), "settings": settings})
+    return json.dumps({**dataclasses.asdict(result), "settings": settings, "session": engine.session.fingerprint})
 
 
 def _messages(prompt: str | list[int], system: str | None, *, chat: bool) -> Prompt:

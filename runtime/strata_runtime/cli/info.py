@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -51,6 +52,7 @@ def _model(engine: Engine) -> dict[str, object]:
     info = engine.info
     return {
         "path": str(engine.path),
+        "identity": info.identity,
         "family": info.family,
         "title": info.title,
         "layers": info.layers,
@@ -87,6 +89,11 @@ def _gather(package: Package, flags: Flags, model: str | None) -> dict[str, Any]
             model, environ=package.environ, flags=flags, provider=provider, report=lambda _: None
         ) as engine:
             report["model"] = _model(engine)
+            report["session"] = {
+                "fingerprint": engine.session.fingerprint,
+                **asdict(engine.session),
+                "knobs": dict(engine.session.knobs),
+            }
     return report
 
 
@@ -114,6 +121,7 @@ def _lines(report: Mapping[str, Any], problem: str) -> Iterator[str]:
         cache = model["kv_bytes_per_token"]
         yield f"  context {model['context']} of at most {model['context_of_model']} tokens"
         yield f"  KV cache: {size(cache)} per token, {size(cache * model['context'])} in all"
+        yield f"  session {report['session']['fingerprint']}"
         if not model["has_text"]:
             yield "  no tokenizer: works with token ids alone"
         yield from (f"  {note}" for note in model["notes"])

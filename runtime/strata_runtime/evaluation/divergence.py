@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from strata_runtime.errors import UserError
-from strata_runtime.evaluation.record import LogposRecord
+from strata_runtime.evaluation.record import LogposRecord, differing_sequence
 
 _BOUNDS = (0, 8, 64, 640)
 
@@ -70,6 +70,8 @@ def compare(a: LogposRecord, b: LogposRecord) -> Divergence:
     """Compare two records of the same sequences. Raises `UserError` when they are not."""
     if not (np.array_equal(a.seq, b.seq) and np.array_equal(a.pos, b.pos)):
         raise UserError(f"the two files hold other positions: {a.positions} and {b.positions} rows")
+    if (at := differing_sequence(a.sequence_digests, b.sequence_digests)) is not None:
+        raise UserError(f"the two files are of other texts: sequence {at} has other tokens")
     if not a.positions:
         raise UserError("the two files hold no positions")
     kl, same = kl_per_position(a, b), a.top_ids[:, 0] == b.top_ids[:, 0]

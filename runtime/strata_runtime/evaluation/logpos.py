@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from strata_runtime.errors import UserError
-from strata_runtime.evaluation.record import TOP, LogposRecord
+from strata_runtime.evaluation.record import TOP, LogposRecord, differing_sequence, digests_of
 from strata_runtime.progress import Progress
+from strata_runtime.session import Session
 
 
 class RowReader(Protocol):
@@ -39,11 +40,13 @@ def measure(
     window: int,
     at: LogposRecord | None = None,
     progress: Progress | None = None,
+    session: Session | None = None,
 ) -> LogposRecord:
     """Read every sequence in windows cut at multiples of `window` from its start.
 
     `at`: a record of the same sequences; the result's `at_logprobs` are for its top tokens. `progress` is called with
-    (done, total) positions. Raises `UserError` when `at` has other positions.
+    (done, total) positions. `session`: of the engine, to be kept with the record. Raises `UserError` when `at` is of
+    other sequences.
     """
     total = sum(map(len, sequences))
     seq = np.repeat(np.arange(len(sequences), dtype=np.int32), [len(ids) for ids in sequences])
@@ -53,6 +56,9 @@ def measure(
     target = np.full(total, np.nan, np.float32)
     top_ids, top_logprobs = np.empty((total, TOP), np.int32), np.empty((total, TOP), np.float32)
     at_logprobs = None if at is None else np.empty((total, TOP), np.float32)
+    digests = digests_of(sequences)
+    if at is not None and (differing := differing_sequence(at.sequence_digests, digests)) is not None:
+        raise UserError(f"--at is of another text: its sequence {differing} has other tokens than what is read")
     row = 0
     for ids in sequences:
         end = row + len(ids)
@@ -70,4 +76,4 @@ def measure(
             row += len(logprobs)
             if progress is not None:
                 progress(row, total)
-    return LogposRecord(seq, pos, target, top_ids, top_logprobs, at_logprobs)
+    return LogposRecord(seq, pos, target, top_ids, top_logprobs, at_logprobs, digests, session)
