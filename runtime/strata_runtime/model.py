@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -244,15 +244,23 @@ class Model:
             self._prompts, self._windows = own
 
     @contextmanager
-    def computing(self, native: NativeModule, pool: Pool) -> Iterator[None]:
-        """Work with another module and pool for a while; the weights stay where they are."""
+    def computing(
+        self, native: NativeModule, pool: Pool, around: Callable[[Executor], Executor] | None = None
+    ) -> Iterator[None]:
+        """Work with another module and pool for a while; the weights stay where they are.
+
+        The host half of windows gets as many threads as the pool. `around`: puts something around the executors.
+        """
         compute = self._compute
-        own = compute.native, compute.pool
+        own, executors = (compute.native, compute.pool), (self._prompts, self._windows)
         compute.native, compute.pool = native, pool
+        if around is not None:
+            self._prompts, self._windows = map(around, executors)
         try:
             yield
         finally:
             compute.native, compute.pool = own
+            self._prompts, self._windows = executors
 
     @property
     def phases(self) -> WindowPhases | None:

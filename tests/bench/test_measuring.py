@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import ctypes
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
+import torch
 
 from strata_runtime.bench.cases import Case, check_fits
 from strata_runtime.bench.columns import table
@@ -178,14 +177,19 @@ def test_parts_add_up_and_count_the_experts_that_were_touched(clock):
 
         return call
 
-    native = SimpleNamespace(linear=takes(1.0), experts=takes(4.0), combine=takes(0.5), quantize="as it is")
+    native = SimpleNamespace(linear=takes(1.0), quantize="as it is")
     info = FakeModel(50, None).info
     recorder = Recorder(native, info, clock)
-    ids = np.array([[0, 2], [2, -1]], np.int32)
+    executor = recorder.around(SimpleNamespace(laps=None, begin=takes(0.5), finish=takes(3.0), join_late=takes(1.0)))
+    layer = SimpleNamespace(experts=SimpleNamespace(count=4))
+    # Left out: one entry has no expert, another one no weight.
+    buffers = SimpleNamespace(expert_ids=torch.tensor([[0, 2, 3], [2, -1, 0]], dtype=torch.int32))
+    weights = torch.tensor([[0.5, 0.25, 0.0], [0.5, 0.25, 0.25]])
     for _ in range(3):
         recorder.linear(None, SimpleNamespace(rows=8), 2, 0, 0)
-        recorder.experts(None, SimpleNamespace(count=4), 2, 2, 0, ids.ctypes.data, 0)
-        recorder.combine(2, 2, 8, 0, 0, 0)
+        executor.begin(layer, buffers, weights)
+        executor.finish(layer, buffers, weights)
+        executor.join_late(buffers)
         recorder.linear(None, SimpleNamespace(rows=info.vocab_size), 2, 0, 0)
     parts = recorder.parts(seconds=24.0, passes=3, units=3)
     assert parts == (
@@ -195,7 +199,6 @@ def test_parts_add_up_and_count_the_experts_that_were_touched(clock):
         Part("rest", 1.5, 0),
     )
     assert recorder.quantize == "as it is"
-    assert ctypes.sizeof(ctypes.c_int32) == ids.itemsize
 
 
 def test_parts_of_several_samples_have_their_medians():

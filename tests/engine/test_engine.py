@@ -385,6 +385,19 @@ def test_start_up_lines_are_reported_or_logged(random_engine, caplog):
     assert [record.levelname for record in caplog.records] == ["INFO", "WARNING"]
 
 
+def test_a_record_that_the_engine_does_not_write_is_said(monkeypatch, folder):
+    said = []
+    environ = {"STRATA_EVAL_LOGPOS": "x.npz"}
+    for writes in (False, True):
+        load_engine(
+            monkeypatch, folder, FakeModel(300, hashed(300)), environ=environ, writes_logpos=writes, report=said.append
+        )
+    lines = [line for line in said if "eval.logpos is ignored" in line]
+    assert lines == [
+        "strata: eval.logpos is ignored here: 'strata generate' and 'strata eval logpos' write such a file"
+    ]
+
+
 def test_an_engine_is_a_context_manager_and_closing_twice_is_fine(random_engine):
     with random_engine() as engine:
         generation = engine.generate("abc", GREEDY, ignore_eos=True)

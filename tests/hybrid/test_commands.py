@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -162,3 +163,26 @@ def test_a_record_that_nobody_writes_is_said(
 def test_a_record_that_is_written_needs_no_word(strata: Strata, tokens: Path, tmp_path: Path) -> None:
     said = strata("eval", "logpos", "--model", MODEL, "--tokens", tokens, STRATA_LOGPOS=str(tmp_path / "x.npz")).stderr
     assert "is ignored" not in said
+
+
+def test_a_benchmark_gives_the_host_half_its_threads_and_counts_its_experts(
+    strata: Strata, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    native, halves = provider.native, []
+    make_half = native.make_host_half
+
+    def noting(knobs: list[tuple[str, str]], *others: Any) -> Any:
+        halves.append(dict(knobs)["pool.threads"])
+        return make_half(knobs, *others)
+
+    monkeypatch.setattr("strata_runtime.cli.bench.usable_cpus", lambda: 2)
+    monkeypatch.setattr(native, "make_host_half", noting)
+    passes = ("--prompt", "none", "--decode", "none", "--window", "1,4", "--threads", "1,2", "--rounds", 1)
+    bench = ("bench", "--model", MODEL, *passes, "--json", "-", "--quiet")
+    plain = json.loads(strata(*bench).stdout)["results"]
+    assert halves == []
+    shared = json.loads(strata(*bench, "--verify-defer-cpu", "check", "--expert-cache", 100).stdout)["results"]
+    assert halves == ["1", "2"]
+    for direct, hybrid in zip(plain, shared, strict=True):
+        own, experts = (next(part for part in row["parts"] if part["name"] == "experts") for row in (direct, hybrid))
+        assert experts["bytes"] == pytest.approx(own["bytes"], rel=0.02)

@@ -221,7 +221,7 @@ def test_a_closed_model_makes_no_host_half_any_more(make: Make, monkeypatch: pyt
     read(model)
     model.close()
     made: list[object] = []
-    monkeypatch.setattr(model._windows, "_make_half", lambda: made.append(None))
+    monkeypatch.setattr(model._windows, "_make_half", lambda _: made.append(None))
     with pytest.raises(RuntimeError, match="closed"):
         read(model)
     assert made == []

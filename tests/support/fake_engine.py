@@ -167,7 +167,7 @@ class FakeModel:
         return torch.from_numpy(np.stack(rows if logits == "all" else rows[-1:]).astype(np.float32))
 
     @contextmanager
-    def computing(self, native, pool):
+    def computing(self, native, pool, around=None):
         assert native.ISA == "fake-isa"
         yield
 

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from statistics import median
 from typing import Any, Literal
 
 import numpy as np
+import torch
 
+from strata_runtime.layers.buffers import Buffers
+from strata_runtime.layers.executor import Executor, ExpertLayer
 from strata_runtime.model import ModelInfo
-from strata_runtime.native import Experts, Matrix, NativeModule, Pool
+from strata_runtime.native import Matrix, NativeModule, Pool
 
 PartName = Literal["experts", "linear", "head", "rest"]
 
 PART_TITLES: dict[PartName, str] = {
-    "experts": "routed experts and their sum",
+    "experts": "routed experts, waiting for them, and their sum",
     "linear": "other matrices of the layers",
     "head": "output matrix",
     "rest": "attention over the cache, norms, choice of experts, Python",
@@ -46,7 +48,7 @@ def middle(samples: Sequence[Parts]) -> Parts:
 
 
 class Recorder:
-    """A native module that takes the time of the calls that passes make, and counts the experts that they touch."""
+    """A native module that takes the time of the calls that passes make; `around` does so for their experts."""
 
     def __init__(self, native: NativeModule, info: ModelInfo, clock: Callable[[], float]) -> None:
         self._native, self._info, self._clock = native, info, clock
@@ -58,28 +60,25 @@ class Recorder:
         return getattr(self._native, name)
 
     @contextmanager
-    def _timing(self, part: PartName) -> Iterator[None]:
+    def timing(self, part: PartName) -> Iterator[None]:
+        """Count what the body takes as this part's."""
         started = self._clock()
         yield
         self._seconds[part] += self._clock() - started
 
     def linear(self, pool: Pool, matrix: Matrix, tokens: int, x: int, out: int) -> None:
         """See `NativeModule`."""
-        with self._timing("head" if matrix.rows == self._info.vocab_size else "linear"):
+        with self.timing("head" if matrix.rows == self._info.vocab_size else "linear"):
             self._native.linear(pool, matrix, tokens, x, out)
 
-    def experts(self, pool: Pool, layer: Experts, tokens: int, top_k: int, x: int, ids: int, out: int) -> None:
-        """See `NativeModule`."""
-        with self._timing("experts"):
-            self._native.experts(pool, layer, tokens, top_k, x, ids, out)
-        chosen = np.ctypeslib.as_array((ctypes.c_int32 * (tokens * top_k)).from_address(ids))
-        self._touched += np.unique(chosen[chosen >= 0]).size
-        self._held += layer.count
+    def around(self, executor: Executor) -> Executor:
+        """Return an executor that takes the time of another one, and counts the experts that its layers touch."""
+        return _Timed(executor, self)
 
-    def combine(self, tokens: int, top_k: int, hidden: int, rows: int, weights: int, out: int) -> None:
-        """See `NativeModule`."""
-        with self._timing("experts"):
-            self._native.combine(tokens, top_k, hidden, rows, weights, out)
+    def touch(self, layer: ExpertLayer, ids: torch.Tensor, weights: torch.Tensor) -> None:
+        """Count a layer's experts that have an entry, both [tokens, top_k]: those left out have id -1 or weight 0."""
+        self._touched += np.unique(ids[(ids >= 0) & (weights != 0)].numpy()).size
+        self._held += layer.experts.count
 
     def parts(self, seconds: float, passes: int, units: int) -> Parts:
         """Split `seconds` of `passes` passes; return what one of `units` equal units takes."""
@@ -92,3 +91,30 @@ class Recorder:
         }
         taken = {**self._seconds, "rest": seconds - known}
         return tuple(Part(name, taken[name] / units, read.get(name, 0) / units) for name in PART_TITLES)
+
+
+class _Timed:
+    """Another executor, its time and its experts told to a recorder. What it waits for is its time too."""
+
+    def __init__(self, executor: Executor, recorder: Recorder) -> None:
+        self.laps = executor.laps
+        self._executor, self._recorder = executor, recorder
+
+    def passing(self, tokens: int) -> AbstractContextManager[None]:
+        return self._executor.passing(tokens)
+
+    def begin(self, layer: ExpertLayer, buffers: Buffers, weights: torch.Tensor) -> None:
+        with self._recorder.timing("experts"):
+            self._executor.begin(layer, buffers, weights)
+        self._recorder.touch(layer, buffers.expert_ids, weights)
+
+    def finish(self, layer: ExpertLayer, buffers: Buffers, weights: torch.Tensor) -> None:
+        with self._recorder.timing("experts"):
+            self._executor.finish(layer, buffers, weights)
+
+    def join_late(self, buffers: Buffers) -> None:
+        with self._recorder.timing("experts"):
+            self._executor.join_late(buffers)
+
+    def close(self) -> None:
+        self._executor.close()

@@ -137,7 +137,7 @@ class Subject:
         """Run a case as `seconds` does, with a clock around native calls; return the parts of one unit."""
         passes = self._passes(case, turn)
         recorder = Recorder(self.native, self.info, clock)
-        with self._model.computing(cast(NativeModule, recorder), self.pools[case.threads]):
+        with self._model.computing(cast(NativeModule, recorder), self.pools[case.threads], recorder.around):
             taken = self._run(passes, tick, clock)
         return recorder.parts(taken, len(passes), _units(case))
 

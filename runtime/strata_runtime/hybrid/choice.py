@@ -24,6 +24,8 @@ from strata_runtime.provider import Provider, native_knobs
 if TYPE_CHECKING:
     from strata_runtime._settings import Settings
 
+_THREADS = "pool.threads"
+
 
 @dataclass(frozen=True, slots=True)
 class WindowExecutor:
@@ -80,13 +82,13 @@ def choose_executor(
         device_plan=verify.device_plan,
         all_resident=verify.all_resident,
     )
-    knobs = native_knobs(provider, settings)
+    knobs = dict(native_knobs(provider, settings))
     values = {knob.name: getattr(getattr(settings, knob.section), knob.attribute) for knob in provider.knobs}
     present = [signal.name for signal in provider.signals if signal.exists(values)]
 
-    def make_half() -> HostHalf:
+    def make_half(threads: int) -> HostHalf:
         return compute.native.make_host_half(
-            knobs,
+            list({**knobs, _THREADS: str(threads)}.items()),
             [(layer.experts, residency.row(number)) for number, layer in enumerate(layers)],
             residency.slots,
             residency,

@@ -51,7 +51,8 @@ class _Late:
 class Hybrid:
     """Shares out the experts of windows. For one thread.
 
-    Makes a host half when one is needed: with the first window, after one that failed, and when ring values run out.
+    Makes a host half when one is needed: with the first window, after one that failed, when ring values run out, and
+    for every number of threads that the pool has had.
     """
 
     def __init__(
@@ -59,14 +60,15 @@ class Hybrid:
         compute: Compute,
         residency: Residency,
         options: HybridOptions,
-        make_half: Callable[[], HostHalf],
+        make_half: Callable[[int], HostHalf],
         trim: Trim | None = None,
         laps: Laps | None = None,
     ) -> None:
         self.laps: Laps = laps or NoLaps()
         self._compute, self._residency, self._options, self._trim = compute, residency, options, trim
         self._make_half = make_half
-        self._half: HostHalf | None = None
+        self._halves: dict[int, HostHalf] = {}  # by threads
+        self._half: HostHalf | None = None  # of the newest window
         self._is_closed = False
         self._is_resident = False
         self._ring = 0
@@ -81,8 +83,7 @@ class Hybrid:
         self._late = None
         # Before every window: a slot may have been lent meanwhile.
         self._is_resident = self._options.all_resident and self._residency.is_complete
-        if self._half is None or self._half.ring > RINGS_AT_MOST:
-            self._half = self._make_half()
+        self._half = self._half_of(self._compute.pool.threads)
         self.laps.start()
         try:
             yield
@@ -97,9 +98,18 @@ class Hybrid:
         """End the host half. Idempotent."""
         self._is_closed = True
         self._give_up()
+        while self._halves:
+            self._halves.popitem()[1].stop(0.0)
+
+    def _half_of(self, threads: int) -> HostHalf:
+        half = self._halves.get(threads)
+        if half is None or half.ring > RINGS_AT_MOST:
+            half = self._halves[threads] = self._make_half(threads)
+        return half
 
     def _give_up(self) -> None:
         half, self._half, self._late = self._half, None, None
+        self._halves = {threads: other for threads, other in self._halves.items() if other is not half}
         if half is not None:
             half.stop(0.0)
 
