@@ -18,7 +18,7 @@ import argparse
 import importlib
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -105,17 +105,15 @@ class Strata:
     def _routed(self, choose: Any, router: Any, buffers: Any) -> Any:
         import torch
 
-        chosen, kept = self._chosen.setdefault(id(router), []), router._bias
+        chosen, rule = self._chosen.setdefault(id(router), []), router._rule
         weights = choose(router, buffers)
         if self._forced is not None:
             layer, start = list(self._chosen).index(id(router)), sum(map(len, chosen))
             wanted = torch.from_numpy(self._forced[layer, start : start + buffers.tokens].astype(np.int64))
             # Scores are at most 1: a larger bias decides which are chosen, and leaves their weights alone.
             biases = torch.zeros(buffers.router.shape).scatter_(1, wanted, 10.0)
-            rows = zip(biases, buffers.router, buffers.expert_ids, weights, strict=True)
-            for router._bias, *row in rows:
-                router._choose(1, *(each.data_ptr() for each in row))
-            router._bias = kept
+            for bias, *row in zip(biases, buffers.router, buffers.expert_ids, weights, strict=True):
+                router._compute.choose(replace(rule, bias=bias), *(each[None] for each in row))
         chosen.append(buffers.expert_ids.numpy().copy())
         return weights
 

@@ -24,17 +24,18 @@ from strata_runtime.hybrid.choice import WindowExecutor, choose_executor
 from strata_runtime.hybrid.counting import Counting
 from strata_runtime.hybrid.placement import Counts
 from strata_runtime.hybrid.residency import Residency
-from strata_runtime.layers.attention import Reach
 from strata_runtime.layers.buffers import Workspace
+from strata_runtime.layers.caches import make_cache
+from strata_runtime.layers.compute import Activation, Compute
 from strata_runtime.layers.executor import Direct, Executor
 from strata_runtime.layers.experts import STORED
-from strata_runtime.layers.kv_cache import KVCache, cache_bytes, context_length, make_cache
+from strata_runtime.layers.kv_cache import KVCache, cache_values, context_length
 from strata_runtime.layers.layout import choose_layout
-from strata_runtime.layers.linear import Compute, Embedding, Linear, floats
+from strata_runtime.layers.linear import Linear, floats
 from strata_runtime.layers.mtp import Mtp
 from strata_runtime.layers.norm import RmsNorm
+from strata_runtime.layers.pool import PoolCompute
 from strata_runtime.layers.stack import Layer, MixturePlace, load_layers
-from strata_runtime.layers.threads import cores_for_the_pool
 from strata_runtime.native import NativeModule, Pool
 from strata_runtime.phases import WindowPhases
 from strata_runtime.progress import Progress
@@ -90,6 +91,7 @@ class Model:
         info: ModelInfo,
         network: Network,
         compute: Compute,
+        host: PoolCompute,
         weights: Weights,
         layers: tuple[Layer, ...],
         head: Linear,
@@ -98,21 +100,23 @@ class Model:
     ) -> None:
         self.info = info
         self._network = network
-        self._compute = compute
+        self._compute, self._host = compute, host
         tensors = weights.tensors
-        self._embedding = Embedding(compute, tensors["embedding"])
+        self._embedding = compute.embedding(tensors["embedding"])
         self._layers = layers
-        self._prompts: Executor = Direct(compute)
+        self._prompts: Executor = Direct(host)
         self._windows: Executor = windows.executor or self._prompts
         self._most, self._stopwatch = windows.most, windows.stopwatch
         self._mixtures = sum(layer.experts is not None for layer in layers)
         self._norm = RmsNorm(compute, floats(tensors["final_norm"]), network.norm_eps)
         self._head = head
-        self._workspace = Workspace(network, max(layer.width for layer in (*layers, *((further,) if further else ()))))
+        self._workspace = Workspace(
+            compute, network, max(layer.width for layer in (*layers, *((further,) if further else ())))
+        )
         self.mtp: Mtp | None = None
         if further is not None:
             own = weights.further[0].tensors
-            self.mtp = Mtp(compute, own, further, network, self._embedding, self._head, self._workspace)
+            self.mtp = Mtp(compute, own, further, network, self._embedding, self._head, self._workspace, self._prompts)
 
     @staticmethod
     def load(path: Path, provider: Provider, settings: Settings, progress: Progress | None = None) -> Model:
@@ -131,17 +135,19 @@ class Model:
             drafts = _further(weights, checkpoint.path) if settings.window.draft == "mtp" else None
             all_layers = weights.layers if drafts is None else (*weights.layers, drafts)
             positions = context_length(settings.engine.context, network.context_length)
-            to_come = cache_bytes(network, positions, len(all_layers))
+            to_come = PoolCompute(provider.native, pool).cache_bytes(cache_values(network, positions, len(all_layers)))
             layout = choose_layout(provider.native, pool, weights.head, all_layers, wanted, choice, to_come)
-            compute = Compute(provider.native, pool, layout.placer)
-            layers = load_layers(compute, weights.layers, network, wanted, progress or _quiet)
-            head = Linear(compute, weights.head, scale=weights.tensors.get("head_scale"))
+            host = PoolCompute(provider.native, pool, layout.placer)
+            compute: Compute = host
+            layers = load_layers(compute, host, weights.layers, network, wanted, progress or _quiet)
+            scales = {role: weights.tensors[role] for role in ("head_scale",) if role in weights.tensors}
+            head = Linear(compute, {"head": weights.head, **scales}, "head")
             place = MixturePlace(0, is_last=True)
-            further = None if drafts is None else Layer(compute, drafts, network, wanted, network.layers, place)
+            further = None if drafts is None else Layer(compute, host, drafts, network, wanted, network.layers, place)
             experts = [layer.experts for layer in layers if layer.experts is not None]
             sources = [layer for layer in weights.layers if layer.experts]
-            slots = partial(Residency, compute, sources, wanted)
-            windows = choose_executor(provider, settings, compute, network, experts, slots)
+            slots = partial(Residency, host, sources, wanted)
+            windows = choose_executor(provider, settings, host, network, experts, slots)
             formats = sorted(frozenset[str]().union(*(each.formats for each in experts)))
             info = ModelInfo(
                 path=checkpoint.path,
@@ -165,14 +171,14 @@ class Model:
                 eos_ids=network.eos_ids,
                 notes=(*checkpoint.notes, *layout.notes, *windows.notes),
             )
-            return Model(info, network, compute, weights, layers, head, further, windows)
+            return Model(info, network, compute, host, weights, layers, head, further, windows)
         except BaseException:
             pool.close()
             raise
 
     def new_cache(self, capacity: int) -> KVCache:
         """Allocate an empty cache for `capacity` positions. Raises `UserError` when the model cannot use so many."""
-        return make_cache(self._network, capacity, self._network.layers)
+        return make_cache(self._compute, self._network, capacity, self._network.layers)
 
     @torch.inference_mode()
     def forward(
@@ -206,10 +212,10 @@ class Model:
             raise UserError(too_wide(tokens, self._most))
         buffers = self._workspace.buffers(tokens)
         executor = self._windows if window else self._prompts
-        with cores_for_the_pool():
+        with self._compute.passing():
             with executor.passing(tokens):
-                self._embedding(listed, buffers.hidden)
-                reach = Reach.of(cache, tokens)
+                self._embedding(self._compute.token_ids(listed), buffers.hidden)
+                reach = self._compute.reach(cache, tokens)
                 for index, layer in enumerate(self._layers):
                     layer(buffers, reach, index, executor)
                 result = self._logits(buffers.hidden, logits, states)
@@ -223,12 +229,12 @@ class Model:
     ) -> torch.Tensor:
         first = 0 if logits == "all" else hidden.shape[0] - 1
         if states is None:
-            normed = torch.empty_like(hidden[first:])
+            normed = self._compute.activation(*hidden[first:].shape)
             self._norm(hidden[first:], out=normed)
         else:
-            self._norm(hidden, out=states)
-            normed = states[first:]
-        result = torch.empty(normed.shape[0], self._network.vocab_size)
+            self._norm(hidden, out=Activation(states))
+            normed = Activation(states[first:])
+        result = self._compute.empty(normed.values.shape[0], self._network.vocab_size)
         self._head(normed, result)
         return result
 
@@ -251,15 +257,15 @@ class Model:
 
         The host half of windows gets as many threads as the pool. `around`: puts something around the executors.
         """
-        compute = self._compute
-        own, executors = (compute.native, compute.pool), (self._prompts, self._windows)
-        compute.native, compute.pool = native, pool
+        host = self._host
+        own, executors = (host.native, host.pool), (self._prompts, self._windows)
+        host.native, host.pool = native, pool
         if around is not None:
             self._prompts, self._windows = map(around, executors)
         try:
             yield
         finally:
-            compute.native, compute.pool = own
+            host.native, host.pool = own
             self._prompts, self._windows = executors
 
     @property
@@ -270,7 +276,7 @@ class Model:
     def close(self) -> None:
         """Stop the workers. The model cannot be used after that. Idempotent."""
         self._windows.close()
-        self._compute.pool.close()
+        self._host.pool.close()
 
 
 def _further(weights: Weights, path: Path) -> LayerWeights:

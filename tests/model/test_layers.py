@@ -16,9 +16,11 @@ from strata_runtime.checkpoint.config import read_config
 from strata_runtime.checkpoint.network import Network, read_network
 from strata_runtime.errors import UserError
 from strata_runtime.layers.buffers import Workspace
-from strata_runtime.layers.kv_cache import make_cache
-from strata_runtime.layers.linear import Compute, Embedding, Linear
+from strata_runtime.layers.caches import make_cache
+from strata_runtime.layers.compute import Activation
+from strata_runtime.layers.linear import Linear
 from strata_runtime.layers.norm import RmsNorm
+from strata_runtime.layers.pool import PoolCompute
 from strata_runtime.layers.rotary import rotary_angles
 from strata_runtime.layers.router import Router
 from strata_runtime.params import MAX_WINDOW
@@ -26,7 +28,7 @@ from support.checkpoints import make_config
 from support.reference_native import ReferenceNative
 from support.reference_provider import generated_families, stored
 
-COMPUTE = Compute(ReferenceNative(), ReferenceNative().make_pool(()))
+COMPUTE = PoolCompute(ReferenceNative(), ReferenceNative().make_pool(()))
 
 
 @pytest.fixture
@@ -45,13 +47,13 @@ def test_rms_norm_is_its_formula(scale: float) -> None:
     x, weight = torch.randn(5, 48, generator=generator) * scale, torch.randn(48, generator=generator)
     wide = x.double()
     expected = wide / (wide.square().mean(-1, keepdim=True) + 1e-5).sqrt() * weight.double()
-    RmsNorm(COMPUTE, weight, 1e-5)(x, out=x)
+    RmsNorm(COMPUTE, weight, 1e-5)(x, out=Activation(x))
     torch.testing.assert_close(x.double(), expected, rtol=1e-5, atol=1e-9)
 
 
 def test_rms_norm_of_zeros_is_zero() -> None:
     x = torch.zeros(2, 16)
-    RmsNorm(COMPUTE, torch.ones(16, dtype=torch.bfloat16), 1e-5)(x, out=x)
+    RmsNorm(COMPUTE, torch.ones(16, dtype=torch.bfloat16), 1e-5)(x, out=Activation(x))
     assert torch.equal(x, torch.zeros(2, 16))
 
 
@@ -87,21 +89,22 @@ def test_position_zero_is_not_turned(network: Network) -> None:
 def test_a_bias_is_added_to_every_token() -> None:
     weight, bias = torch.randn(5, 4), torch.randn(5).to(torch.bfloat16)
     x, out = torch.randn(3, 4), torch.empty(3, 5)
-    Linear(COMPUTE, stored(weight), stored(bias))(x, out)
+    Linear(COMPUTE, {"q": stored(weight), "q_bias": stored(bias)}, "q")(Activation(x), out)
     torch.testing.assert_close(out, torch.nn.functional.linear(x, weight, bias.float()))
 
 
 def test_a_scale_counts_before_the_bias() -> None:
     weight, bias, scale = torch.randn(5, 4), torch.randn(5), torch.tensor([-0.75])
     x, out = torch.randn(3, 4), torch.empty(3, 5)
-    Linear.of(COMPUTE, {"q": stored(weight), "q_bias": stored(bias), "q_scale": stored(scale)}, "q")(x, out)
+    tensors = {"q": stored(weight), "q_bias": stored(bias), "q_scale": stored(scale)}
+    Linear(COMPUTE, tensors, "q")(Activation(x), out)
     torch.testing.assert_close(out, x @ weight.T * scale + bias)
 
 
 def test_an_embedding_decodes_the_rows_that_are_asked_for() -> None:
     weight = torch.randn(7, 4).to(torch.bfloat16)
     out = torch.empty(4, 4)
-    Embedding(COMPUTE, stored(weight))([6, 0, 3, 0], out)
+    COMPUTE.embedding(stored(weight))(torch.tensor([6, 0, 3, 0]), out)
     assert torch.equal(out, weight[[6, 0, 3, 0]].float())
 
 
@@ -115,8 +118,8 @@ def route(
     tensors = {"router": stored(torch.eye(8))}
     if bias is not None:
         tensors["router_bias"] = stored(torch.tensor(bias, dtype=torch.float32))
-    buffers = Workspace(network, 1).buffers(len(logits))
-    buffers.normed.copy_(torch.tensor(logits))
+    buffers = Workspace(COMPUTE, network, 1).buffers(len(logits))
+    buffers.normed.values.copy_(torch.tensor(logits))
     weights = Router(COMPUTE, tensors, network)(buffers)
     return buffers.expert_ids.clone(), weights
 
@@ -152,9 +155,9 @@ def test_scores_that_all_vanish_weigh_nothing(network: Network) -> None:
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
 def test_logits_that_are_not_finite_still_choose_experts_that_exist(network: Network, value: float) -> None:
     # They come of states that are not finite, and the pass then says so.
-    buffers = Workspace(network, 1).buffers(1)
+    buffers = Workspace(COMPUTE, network, 1).buffers(1)
     router = Router(COMPUTE, {"router": stored(torch.full((8, 8), value))}, network)
-    buffers.normed.fill_(1.0)
+    buffers.normed.values.fill_(1.0)
     router(buffers)
     chosen = buffers.expert_ids[0].tolist()
     assert len(set(chosen)) == 3
@@ -173,14 +176,14 @@ def test_a_cache_that_memory_does_not_hold_says_how_large_it_is(
     monkeypatch.setattr(torch, "empty", refuse)
     needed = 2 * 4 * 3 * network.kv_heads * network.head_dim * 40
     with pytest.raises(UserError, match=f"no memory for a KV cache of {needed / 1024:.1f} KiB: lower engine.context"):
-        make_cache(network, 40, 3)
+        make_cache(COMPUTE, network, 40, 3)
 
 
 # --- buffers
 
 
 def test_buffers_are_kept_for_short_passes_and_for_the_last_long_one(network: Network) -> None:
-    workspace = Workspace(network, 16)
+    workspace = Workspace(COMPUTE, network, 16)
     kept = [workspace.buffers(tokens) for tokens in range(1, MAX_WINDOW + 1)]
     long = workspace.buffers(100)
     assert [workspace.buffers(tokens) for tokens in range(1, MAX_WINDOW + 1)] == kept

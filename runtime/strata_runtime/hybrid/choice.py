@@ -16,7 +16,7 @@ from strata_runtime.hybrid.residency import Residency
 from strata_runtime.hybrid.trim import WindowTrim
 from strata_runtime.layers.executor import Direct, Executor
 from strata_runtime.layers.experts import LoadedExperts
-from strata_runtime.layers.linear import Compute
+from strata_runtime.layers.pool import PoolCompute
 from strata_runtime.native import HostHalf
 from strata_runtime.phases import Stopwatch
 from strata_runtime.provider import Provider, native_knobs
@@ -44,7 +44,7 @@ class WindowExecutor:
 def choose_executor(
     provider: Provider,
     settings: Settings,
-    compute: Compute,
+    compute: PoolCompute,
     network: Network,
     layers: Sequence[LoadedExperts],
     make_residency: Callable[[Placement], Residency],

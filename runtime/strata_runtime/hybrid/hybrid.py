@@ -14,7 +14,7 @@ from strata_runtime.errors import StallError
 from strata_runtime.hybrid.residency import Residency
 from strata_runtime.layers.buffers import Buffers
 from strata_runtime.layers.executor import ExpertLayer, Trim
-from strata_runtime.layers.linear import Compute
+from strata_runtime.layers.pool import PoolCompute
 from strata_runtime.native import HostHalf
 from strata_runtime.native_device import HOST_STREAM
 from strata_runtime.phases import Laps, NoLaps
@@ -57,7 +57,7 @@ class Hybrid:
 
     def __init__(
         self,
-        compute: Compute,
+        compute: PoolCompute,
         residency: Residency,
         options: HybridOptions,
         make_half: Callable[[int], HostHalf],
@@ -132,7 +132,7 @@ class Hybrid:
             # Weights tell heavy entries from light ones, and those that were trimmed from all others.
             has_split = self._defers(layer) and options.threshold is not None
             told = values if has_split or self._trim is not None else 0
-            self._ring = half.publish(layer.number, tokens, top_k, buffers.normed.data_ptr(), ids, told)
+            self._ring = half.publish(layer.number, tokens, top_k, buffers.normed.address, ids, told)
         self.laps.lap("router")
 
     def finish(self, layer: ExpertLayer, buffers: Buffers, weights: torch.Tensor) -> None:
@@ -228,7 +228,7 @@ class Hybrid:
             layout.up,
             gate_scale,
             up_scale,
-            buffers.normed.data_ptr(),
+            buffers.normed.address,
             middle,
             HOST_STREAM,
         )

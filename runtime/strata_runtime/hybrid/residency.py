@@ -14,7 +14,7 @@ from strata_runtime.errors import UserError
 from strata_runtime.families import EXPERT_ROLES
 from strata_runtime.formats import FormatInfo
 from strata_runtime.layers.experts import expert_scales, in_format
-from strata_runtime.layers.linear import Compute
+from strata_runtime.layers.pool import PoolCompute
 
 _ALIGNMENT = 64
 
@@ -59,7 +59,7 @@ class Residency:
 
     def __init__(
         self,
-        compute: Compute,
+        compute: PoolCompute,
         layers: Sequence[LayerWeights],
         wanted: FormatInfo | None,
         placed: Sequence[tuple[int, int]],
@@ -95,7 +95,7 @@ class Residency:
 
     def _fill(
         self,
-        compute: Compute,
+        compute: PoolCompute,
         slot: int,
         weights: LayerWeights,
         expert: int,

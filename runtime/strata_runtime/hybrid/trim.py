@@ -9,7 +9,7 @@ import torch
 from strata_runtime.hybrid.residency import Residency
 from strata_runtime.layers.buffers import Buffers
 from strata_runtime.layers.executor import ExpertLayer
-from strata_runtime.layers.linear import Compute
+from strata_runtime.layers.pool import PoolCompute
 from strata_runtime.native_device import HOST_STREAM
 
 
@@ -17,7 +17,7 @@ from strata_runtime.native_device import HOST_STREAM
 class WindowTrim:
     """`verify.ecap` (None: no cap) and `route.tail_skip` (0: off), through their kernels."""
 
-    compute: Compute
+    compute: PoolCompute
     residency: Residency
     cap: int | None
     skip_from: int

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from strata_runtime.checkpoint.network import Network
+from strata_runtime.layers.compute import Activation, Compute
 from strata_runtime.params import MAX_WINDOW
 
 
@@ -14,52 +15,53 @@ from strata_runtime.params import MAX_WINDOW
 class Buffers:
     """Everything that a layer writes. Contiguous float32 [tokens, ...] where nothing else is said.
 
-    `gate` and `up` hold `mlp_width` values per token; a narrower layer uses their begin.
+    `gate` and `up` have `mlp_width` columns; a narrower layer uses the begin of their memory. `added` is what is about
+    to be added to `hidden`, or scratch.
     """
 
     tokens: int
     hidden: torch.Tensor
-    normed: torch.Tensor
+    normed: Activation
     added: torch.Tensor
     q: torch.Tensor
     k: torch.Tensor
     v: torch.Tensor
-    attended: torch.Tensor
-    gate: torch.Tensor
+    attended: Activation
+    gate: Activation
     up: torch.Tensor
     router: torch.Tensor
     expert_ids: torch.Tensor
     expert_rows: torch.Tensor
 
 
-def make_buffers(network: Network, mlp_width: int, tokens: int) -> Buffers:
+def make_buffers(compute: Compute, network: Network, mlp_width: int, tokens: int) -> Buffers:
     """Allocate the buffers of a pass over `tokens` tokens (at least 1)."""
     hidden, queries, keys = network.hidden_size, network.heads * network.head_dim, network.kv_heads * network.head_dim
     return Buffers(
         tokens=tokens,
-        hidden=torch.empty(tokens, hidden),
-        normed=torch.empty(tokens, hidden),
-        added=torch.empty(tokens, hidden),
-        q=torch.empty(tokens, queries),
-        k=torch.empty(tokens, keys),
-        v=torch.empty(tokens, keys),
-        attended=torch.empty(tokens, queries),
-        gate=torch.empty(tokens * mlp_width),
-        up=torch.empty(tokens * mlp_width),
-        router=torch.empty(tokens, network.experts),
-        expert_ids=torch.empty(tokens, network.top_k, dtype=torch.int32),
-        expert_rows=torch.empty(tokens * network.top_k, hidden),
+        hidden=compute.empty(tokens, hidden),
+        normed=compute.activation(tokens, hidden),
+        added=compute.empty(tokens, hidden),
+        q=compute.empty(tokens, queries),
+        k=compute.empty(tokens, keys),
+        v=compute.empty(tokens, keys),
+        attended=compute.activation(tokens, queries),
+        gate=compute.activation(tokens, mlp_width),
+        up=compute.empty(tokens, mlp_width),
+        router=compute.empty(tokens, network.experts),
+        expert_ids=compute.empty(tokens, network.top_k, dtype=torch.int32),
+        expert_rows=compute.empty(tokens * network.top_k, hidden),
     )
 
 
 class Workspace:
     """Buffers by number of tokens: kept for each up to `MAX_WINDOW`, and for the last larger one. For one thread."""
 
-    __slots__ = ("_large", "_mlp_width", "_network", "_small")
+    __slots__ = ("_compute", "_large", "_mlp_width", "_network", "_small")
 
-    def __init__(self, network: Network, mlp_width: int) -> None:
+    def __init__(self, compute: Compute, network: Network, mlp_width: int) -> None:
         """`mlp_width`: the widest of the dense and shared MLPs."""
-        self._network, self._mlp_width = network, mlp_width
+        self._compute, self._network, self._mlp_width = compute, network, mlp_width
         self._small: dict[int, Buffers] = {}
         self._large: Buffers | None = None
 
@@ -67,9 +69,9 @@ class Workspace:
         """Return the buffers of a pass; what is in them is undefined."""
         if tokens <= MAX_WINDOW:
             if tokens not in self._small:
-                self._small[tokens] = make_buffers(self._network, self._mlp_width, tokens)
+                self._small[tokens] = make_buffers(self._compute, self._network, self._mlp_width, tokens)
             return self._small[tokens]
         if self._large is None or self._large.tokens != tokens:
             self._large = None  # so that the old ones are gone before the new ones come
-            self._large = make_buffers(self._network, self._mlp_width, tokens)
+            self._large = make_buffers(self._compute, self._network, self._mlp_width, tokens)
         return self._large

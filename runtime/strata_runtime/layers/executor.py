@@ -10,7 +10,7 @@ from typing import Protocol
 import torch
 
 from strata_runtime.layers.buffers import Buffers
-from strata_runtime.layers.linear import Compute
+from strata_runtime.layers.pool import PoolCompute
 from strata_runtime.native import Experts
 from strata_runtime.phases import Laps, NoLaps
 
@@ -62,7 +62,7 @@ class Executor(Protocol):
 class Direct:
     """Calls the pool, and waits for it in place."""
 
-    def __init__(self, compute: Compute, trim: Trim | None = None, laps: Laps | None = None) -> None:
+    def __init__(self, compute: PoolCompute, trim: Trim | None = None, laps: Laps | None = None) -> None:
         """`trim`: what is left out; nothing unless given."""
         self.laps: Laps = laps or NoLaps()
         self._compute = compute
@@ -84,7 +84,7 @@ class Direct:
         self.laps.lap("router")
         compute = self._compute
         tokens, top_k = weights.shape
-        x, ids, rows = buffers.normed.data_ptr(), buffers.expert_ids.data_ptr(), buffers.expert_rows.data_ptr()
+        x, ids, rows = buffers.normed.address, buffers.expert_ids.data_ptr(), buffers.expert_rows.data_ptr()
         compute.native.experts(compute.pool, layer.experts, tokens, top_k, x, ids, rows)
         self.laps.lap("experts")
 

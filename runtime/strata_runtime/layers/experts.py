@@ -13,8 +13,8 @@ from strata_runtime.checkpoint.weights import LayerWeights
 from strata_runtime.errors import UserError
 from strata_runtime.families import EXPERT_ROLES
 from strata_runtime.formats import FormatInfo
-from strata_runtime.layers.linear import Compute
 from strata_runtime.layers.placing import Place
+from strata_runtime.layers.pool import PoolCompute
 from strata_runtime.native import ExpertPart, Experts
 
 STORED = "stored"
@@ -37,7 +37,7 @@ def _row_bytes(form: FormatInfo, columns: int) -> int:
         raise UserError(f"engine.expert_format {form.name}: {problem}; choose another format") from None
 
 
-def in_format(compute: Compute, matrix: Stored, form: FormatInfo) -> Stored:
+def in_format(compute: PoolCompute, matrix: Stored, form: FormatInfo) -> Stored:
     """Return a matrix in a format: itself, or re-encoded into memory of its own. Raises `UserError` where it cannot."""
     if matrix.form.name == form.name:
         return matrix
@@ -80,7 +80,7 @@ class _Part:
         return self.form.name, [place.address for place in self.places], scales, self.places[0].layout
 
 
-def _place(compute: Compute, matrices: Sequence[Stored], wanted: FormatInfo | None, role: str, layer: int) -> _Part:
+def _place(compute: PoolCompute, matrices: Sequence[Stored], wanted: FormatInfo | None, role: str, layer: int) -> _Part:
     if wanted is None:
         _require_one_format(matrices, role, layer)
     form = wanted or matrices[0].form
@@ -99,7 +99,7 @@ def expert_scales(tensors: Mapping[str, Stored], role: str) -> list[float]:
 
 
 def load_experts(
-    compute: Compute, weights: LayerWeights, network: Network, wanted: FormatInfo | None, layer: int
+    compute: PoolCompute, weights: LayerWeights, network: Network, wanted: FormatInfo | None, layer: int
 ) -> LoadedExperts:
     """Make one layer's experts, with their scales when there are such. `wanted` None keeps what is stored.
 

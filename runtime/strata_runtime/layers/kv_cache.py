@@ -8,15 +8,13 @@ import torch
 
 from strata_runtime.checkpoint.network import Network
 from strata_runtime.errors import UserError
-from strata_runtime.layers.rotary import rotary_angles
-from strata_runtime.sizes import size
 
 MOST_DEFAULT_CONTEXT = 8192
 
 
 @dataclass(slots=True)
 class KVCache:
-    """`data`: float32 [layers, 2, kv_heads, capacity, head_dim], keys before values. `length` positions are filled.
+    """`data`: floats [layers, 2, kv_heads, capacity, head_dim], keys before values. `length` positions are filled.
 
     `angles`: as `rotary_angles` makes them, for `capacity` positions.
     """
@@ -60,21 +58,6 @@ def context_length(wanted: int, most: int) -> int:
     return wanted or min(most, MOST_DEFAULT_CONTEXT)
 
 
-def cache_bytes(network: Network, capacity: int, layers: int) -> int:
-    """Return the memory that keys and values of `capacity` positions take."""
-    return 2 * 4 * layers * network.kv_heads * network.head_dim * capacity
-
-
-def make_cache(network: Network, capacity: int, layers: int) -> KVCache:
-    """Allocate an empty cache of `layers` layers.
-
-    Raises `UserError` when the network cannot use `capacity` or memory does not hold it.
-    """
-    if not 1 <= capacity <= network.context_length:
-        raise UserError(f"engine.context is {capacity}, but this model reads from 1 to {network.context_length} tokens")
-    shape = (layers, 2, network.kv_heads, capacity, network.head_dim)
-    try:
-        return KVCache(torch.empty(shape), rotary_angles(network, capacity))
-    except (RuntimeError, MemoryError):
-        needed = size(cache_bytes(network, capacity, layers))
-        raise UserError(f"no memory for a KV cache of {needed}: lower engine.context ({capacity})") from None
+def cache_values(network: Network, capacity: int, layers: int) -> int:
+    """Return how many numbers keys and values of `capacity` positions are."""
+    return 2 * layers * network.kv_heads * network.head_dim * capacity

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from strata_runtime.checkpoint.network import Network
 from strata_runtime.checkpoint.stored import Stored
 from strata_runtime.layers.buffers import Buffers
+from strata_runtime.layers.compute import Compute
 from strata_runtime.layers.executor import Executor, ExpertLayer
-from strata_runtime.layers.linear import Compute
 from strata_runtime.layers.mlp import Mlp
 from strata_runtime.layers.router import Router
 

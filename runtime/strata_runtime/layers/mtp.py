@@ -8,14 +8,14 @@ import torch
 
 from strata_runtime.checkpoint.network import Network
 from strata_runtime.checkpoint.stored import Stored
-from strata_runtime.layers.attention import Reach
 from strata_runtime.layers.buffers import Workspace
-from strata_runtime.layers.executor import Direct
-from strata_runtime.layers.kv_cache import KVCache, make_cache
-from strata_runtime.layers.linear import Compute, Embedding, Linear, floats
+from strata_runtime.layers.caches import make_cache
+from strata_runtime.layers.compute import Activation, Compute, Embed
+from strata_runtime.layers.executor import Executor
+from strata_runtime.layers.kv_cache import KVCache, cache_values
+from strata_runtime.layers.linear import Linear, floats
 from strata_runtime.layers.norm import RmsNorm
 from strata_runtime.layers.stack import Layer
-from strata_runtime.layers.threads import cores_for_the_pool
 
 
 class Mtp:
@@ -26,6 +26,7 @@ class Mtp:
     """
 
     __slots__ = (
+        "_compute",
         "_embedding",
         "_embedding_norm",
         "_executor",
@@ -44,9 +45,10 @@ class Mtp:
         tensors: Mapping[str, Stored],
         layer: Layer,
         network: Network,
-        embedding: Embedding,
+        embedding: Embed,
         head: Linear,
         workspace: Workspace,
+        executor: Executor,
     ) -> None:
         """`tensors`: the layer's by role. `workspace` may be the network's: passes of the two do not overlap."""
 
@@ -55,21 +57,21 @@ class Mtp:
 
         self._embedding_norm, self._hidden_norm = norm("mtp_embedding_norm"), norm("mtp_hidden_norm")
         self._final_norm = norm("mtp_final_norm")
-        self._projection = Linear(compute, tensors["mtp_projection"])
+        self._projection = Linear(compute, {"mtp_projection": tensors["mtp_projection"]}, "mtp_projection")
         own_embedding, own_head = tensors.get("mtp_embedding"), tensors.get("mtp_head")
-        self._embedding = embedding if own_embedding is None else Embedding(compute, own_embedding)
-        self._head = head if own_head is None else Linear(compute, own_head)
+        self._embedding = embedding if own_embedding is None else compute.embedding(own_embedding)
+        self._head = head if own_head is None else Linear(compute, {"mtp_head": own_head}, "mtp_head")
         self._layer, self._network, self._workspace = layer, network, workspace
-        self._executor = Direct(compute)
+        self._compute, self._executor = compute, executor
 
     @property
     def cache_bytes_per_token(self) -> int:
         """Memory that one position of its cache takes."""
-        return 2 * 4 * self._network.kv_heads * self._network.head_dim
+        return self._compute.cache_bytes(cache_values(self._network, 1, layers=1))
 
     def new_cache(self, capacity: int) -> KVCache:
         """Allocate an empty cache for `capacity` positions."""
-        return make_cache(self._network, capacity, layers=1)
+        return make_cache(self._compute, self._network, capacity, layers=1)
 
     @torch.inference_mode()
     def forward(self, ids: Sequence[int], states: torch.Tensor, cache: KVCache) -> torch.Tensor:
@@ -78,24 +80,28 @@ class Mtp:
         ids: inside the vocabulary. states: float32 [ids, hidden_size], each that of the token before. Returns new
         float32 [ids, hidden_size], finite or not.
         """
-        tokens, hidden = states.shape
+        compute, (tokens, hidden) = self._compute, states.shape
         buffers = self._workspace.buffers(tokens)
-        self._embedding(ids, buffers.normed)
-        self._embedding_norm(buffers.normed, out=buffers.normed)
-        self._hidden_norm(states.contiguous(), out=buffers.added)
-        both = torch.cat((buffers.normed, buffers.added), dim=1)
-        result = torch.empty(tokens, hidden)
-        with cores_for_the_pool():
+        both, result = compute.activation(tokens, 2 * hidden), compute.activation(tokens, hidden)
+        with compute.passing():
+            self._embedding(compute.token_ids(ids), buffers.normed.values)
+            self._embedding_norm(buffers.normed.values, out=buffers.normed)
+            self._hidden_norm(states.contiguous(), out=Activation(buffers.added))
+            torch.cat((buffers.normed.values, buffers.added), dim=1, out=both.values)
+            compute.quantise(both)
             self._projection(both, buffers.hidden)
-            self._layer(buffers, Reach.of(cache, tokens), 0, self._executor)
+            self._layer(buffers, compute.reach(cache, tokens), 0, self._executor)
             self._final_norm(buffers.hidden, out=result)
         cache.length += tokens
-        return result
+        return result.values
 
     @torch.inference_mode()
     def logits(self, state: torch.Tensor) -> torch.Tensor:
         """Return the logits, new float32 [vocab_size], of the token behind the one whose state [1, hidden_size] is."""
-        result = torch.empty(self._network.vocab_size)
-        with cores_for_the_pool():
-            self._head(state, result)
-        return result
+        compute = self._compute
+        result, x = compute.empty(1, self._network.vocab_size), compute.activation(*state.shape)
+        with compute.passing():
+            x.values.copy_(state)
+            compute.quantise(x)
+            self._head(x, result)
+        return result[0].cpu()

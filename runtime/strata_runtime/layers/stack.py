@@ -9,14 +9,17 @@ from dataclasses import dataclass
 from strata_runtime.checkpoint.network import Network
 from strata_runtime.checkpoint.weights import LayerWeights
 from strata_runtime.formats import FormatInfo
-from strata_runtime.layers.attention import Attention, Reach
+from strata_runtime.layers.attention import Attention
 from strata_runtime.layers.buffers import Buffers
+from strata_runtime.layers.compute import Compute
 from strata_runtime.layers.executor import Executor, ExpertLayer
 from strata_runtime.layers.experts import LoadedExperts, load_experts
-from strata_runtime.layers.linear import Compute, floats
+from strata_runtime.layers.linear import floats
 from strata_runtime.layers.mlp import DenseMlp
 from strata_runtime.layers.moe import Moe
 from strata_runtime.layers.norm import RmsNorm
+from strata_runtime.layers.pool import PoolCompute
+from strata_runtime.layers.reach import Reach
 from strata_runtime.progress import Progress
 
 
@@ -40,13 +43,16 @@ class Layer:
     def __init__(
         self,
         compute: Compute,
+        host: PoolCompute,
         weights: LayerWeights,
         network: Network,
         wanted: FormatInfo | None,
         index: int,
         place: MixturePlace,
     ) -> None:
-        """`index`: among all layers, for messages; `place`: among those with routed experts."""
+        """`host`: what routed experts are computed with; `index`: among all layers, for messages; `place`: among those
+        with routed experts.
+        """
         tensors = weights.tensors
         self._attn_norm = RmsNorm(compute, floats(tensors["attn_norm"]), network.norm_eps)
         self._mlp_norm = RmsNorm(compute, floats(tensors["mlp_norm"]), network.norm_eps)
@@ -54,7 +60,7 @@ class Layer:
         self._mlp: DenseMlp | Moe
         self.experts: LoadedExperts | None = None
         if "router" in tensors:
-            self.experts = load_experts(compute, weights, network, wanted, index)
+            self.experts = load_experts(host, weights, network, wanted, index)
             mixture = ExpertLayer(self.experts.experts, place.number, place.is_last)
             self._mlp = Moe(compute, tensors, mixture, network)
         else:
@@ -65,7 +71,6 @@ class Layer:
         """Let `buffers.hidden` pass; `index` is the layer's own in the cache."""
         self._attn_norm(buffers.hidden, out=buffers.normed)
         self._attention(buffers, reach, index)
-        buffers.hidden.add_(buffers.added)
         executor.laps.lap("mixer")
         executor.join_late(buffers)
         self._mlp_norm(buffers.hidden, out=buffers.normed)
@@ -74,16 +79,20 @@ class Layer:
 
 def load_layers(
     compute: Compute,
+    host: PoolCompute,
     weights: Sequence[LayerWeights],
     network: Network,
     wanted: FormatInfo | None,
     progress: Progress,
 ) -> tuple[Layer, ...]:
-    """Make all layers, experts re-encoded to `wanted` unless it is None. `progress` gets (done, total) layers."""
+    """Make all layers, experts re-encoded to `wanted` unless it is None. `progress` gets (done, total) layers.
+
+    `host`: what routed experts are computed with.
+    """
     mixtures = [index for index, layer in enumerate(weights) if "router" in layer.tensors]
     layers = []
     for index, layer in enumerate(weights):
         place = MixturePlace(bisect_left(mixtures, index), index == max(mixtures, default=-1))
-        layers.append(Layer(compute, layer, network, wanted, index, place))
+        layers.append(Layer(compute, host, layer, network, wanted, index, place))
         progress(index + 1, len(weights))
     return tuple(layers)
