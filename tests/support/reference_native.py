@@ -105,6 +105,7 @@ class ReferenceDevice:
         scale: float,
         ids: int,
         weights: int,
+        stream: int,
     ) -> None:
         largest = float(np.finfo(np.float32).max)
         given = memory(logits, np.float32, tokens, experts).astype(np.float64)
