@@ -1,7 +1,7 @@
 """Routed experts on the CPU pool: bytes of weights per second, beside the read bandwidth measured in the same run.
 
     python bench/pool.py [--threads N] [--formats bf16,q8_0] [--tokens 1,2,4,8] [--layouts stored,compute]
-        [--quantile 0.5] [--json]
+        [--fetch-ahead] [--quantile 0.5] [--json]
 
 The kernels package is the one that `strata` would use; STRATA_PROVIDER_PATH names another.
 
@@ -9,7 +9,8 @@ Every call routes to other experts than the calls before it, out of more weights
 sends all tokens of a call to the same experts (each weight is read once for all of them), `random` draws per token.
 Layouts: `stored` as a file has the weights, `compute` as `engine.weight_layout` arranges them. GB/s count the stored
 format's bytes in both, so a layout that takes more memory gains nothing by it. `x T=1` is the time of a call over that
-of one token in the same routing and layout: what a wider window costs.
+of one token in the same routing and layout: what a wider window costs. `--fetch-ahead` runs the compute layout with
+`pool.fetch_ahead` off and on, side by side; the first line says which of them `auto` takes on this CPU.
 
 One round reads the buffer that shows the bandwidth, in pieces of a call's size, and makes all calls of one format in
 turn, so what other programs do meanwhile falls on all of it alike. Figures are the median of all calls and pieces;
@@ -23,7 +24,7 @@ import json
 import os
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
@@ -48,6 +49,7 @@ class Result:
 
     format: str
     layout: str
+    fetch_ahead: str
     routing: str
     tokens: int
     microseconds: float
@@ -151,15 +153,19 @@ def quantile(values: Sequence[float], share: float) -> float:
 
 def run_format(
     native: Any,
-    pool: Any,
+    pools: Mapping[str, Any],
     info: Any,
     tokens: Sequence[int],
     layouts: Sequence[str],
     share: float,
     reads: Reads,
 ) -> tuple[float, list[Result]]:
-    """Return the read bandwidth, and a result per layout, routing and number of tokens."""
-    sweeps: dict[tuple[str, str, int], Sweep] = {}
+    """Return the read bandwidth, and a result per layout, pool, routing and number of tokens.
+
+    `pools`: by their `pool.fetch_ahead`, of which stored rows know nothing.
+    """
+    pool = next(iter(pools.values()))
+    sweeps: dict[tuple[str, str, str, int], Sweep] = {}
     memory: dict[str, float] = {}
     for name in layouts:
         layout = native.layout(pool, info.name) if name == "compute" else None
@@ -169,11 +175,12 @@ def run_format(
         memory[name] = layer.memory
         counts = sorted({1, *tokens})
         sweeps |= {
-            (name, routing, count): Sweep(native, pool, layer, count, routing)
+            (name, fetch, routing, count): Sweep(native, each, layer, count, routing)
             for routing in ROUTINGS
             for count in counts
+            for fetch, each in (pools if layout is not None else {"": pool}).items()
         }
-    taken: dict[tuple[str, str, int], list[float]] = {key: [] for key in sweeps}
+    taken: dict[tuple[str, str, str, int], list[float]] = {key: [] for key in sweeps}
     read: list[float] = []
     for _ in range(ROUNDS):
         read += reads.seconds_per_byte(int(next(iter(sweeps.values())).bytes))
@@ -181,27 +188,30 @@ def run_format(
             taken[key] += sweep.seconds()
     bandwidth = 1 / quantile(read, share)
     results = []
-    for (name, routing, count), sweep in sweeps.items():
+    for (name, fetch, routing, count), sweep in sweeps.items():
         if count in tokens:
-            seconds = quantile(taken[name, routing, count], share)
-            rate, single = sweep.bytes / seconds, quantile(taken[name, routing, 1], share)
+            seconds = quantile(taken[name, fetch, routing, count], share)
+            rate, single = sweep.bytes / seconds, quantile(taken[name, fetch, routing, 1], share)
             figures = (seconds * 1e6, rate / 1e9, rate / bandwidth, seconds / single, memory[name])
-            results.append(Result(info.name, name, routing, count, *figures))
+            results.append(Result(info.name, name, fetch, routing, count, *figures))
     return bandwidth, results
 
 
 def run(
-    native: Any, formats: Sequence[Any], tokens: Sequence[int], layouts: Sequence[str], share: float, threads: int
+    native: Any,
+    pools: Mapping[str, Any],
+    formats: Sequence[Any],
+    tokens: Sequence[int],
+    layouts: Sequence[str],
+    share: float,
 ) -> tuple[float, list[Result]]:
     """Return the median of the formats' read bandwidths, and all results."""
-    pool = native.make_pool([("pool.threads", str(threads))])
-    reads = Reads(native, pool)
+    reads = Reads(native, next(iter(pools.values())))
     bandwidths, results = [], []
     for info in formats:
-        bandwidth, rows = run_format(native, pool, info, tokens, layouts, share, reads)
+        bandwidth, rows = run_format(native, pools, info, tokens, layouts, share, reads)
         bandwidths.append(bandwidth)
         results += rows
-    pool.close()
     return statistics.median(bandwidths), results
 
 
@@ -212,29 +222,41 @@ def main() -> None:
     parser.add_argument("--formats", help="comma-separated; default: all of the package")
     parser.add_argument("--tokens", default="1,2,4,8", help="comma-separated numbers of tokens")
     parser.add_argument("--layouts", default=",".join(LAYOUTS), help="comma-separated: stored, compute")
+    parser.add_argument(
+        "--fetch-ahead", action="store_true", help="the compute layout with pool.fetch_ahead off and on"
+    )
     parser.add_argument("--quantile", type=float, default=0.5, help="of the times of calls; 0.5 is the median")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     arguments = parser.parse_args()
-    package = find_provider(os.environ)
+    package: Any = find_provider(os.environ)
     wanted = arguments.formats.split(",") if arguments.formats else [info.name for info in package.formats]
     formats = [info for info in package.formats if info.name in wanted]
     tokens = [int(word) for word in arguments.tokens.split(",")]
     layouts = [name for name in LAYOUTS if name in arguments.layouts.split(",")]
-    bandwidth, results = run(package.native, formats, tokens, layouts, arguments.quantile, arguments.threads)
+    threads = ("pool.threads", str(arguments.threads))
+    chosen = package.native.make_pool([threads])
+    auto = "on" if chosen.fetches_ahead else "off"
+    values = ("off", "on") if arguments.fetch_ahead else (auto,)
+    pools = {value: package.native.make_pool([threads, ("pool.fetch_ahead", value)]) for value in values}
+    chosen.close()
+    bandwidth, results = run(package.native, pools, formats, tokens, layouts, arguments.quantile)
+    for pool in pools.values():
+        pool.close()
     if arguments.json:
-        head = {"isa": package.native.ISA, "read_gigabytes_per_second": bandwidth / 1e9}
+        head = {"isa": package.native.ISA, "fetch_ahead": auto, "read_gigabytes_per_second": bandwidth / 1e9}
         print(json.dumps({**head, "results": [asdict(result) for result in results]}, indent=2))
         return
     print(
-        f"{package.native.ISA}, hidden {HIDDEN}, width {WIDTH}, top-{TOP_K}; read bandwidth {bandwidth / 1e9:.1f} GB/s"
+        f"{package.native.ISA}, hidden {HIDDEN}, width {WIDTH}, top-{TOP_K}; "
+        f"read bandwidth {bandwidth / 1e9:.1f} GB/s; pool.fetch_ahead is {auto}"
     )
     print(
-        f"{'format':8}{'layout':9}{'memory':>7}  {'routing':9}{'tokens':>7}"
+        f"{'format':8}{'layout':9}{'memory':>7}  {'fetch':6}{'routing':9}{'tokens':>7}"
         f"{'us/call':>10}{'GB/s':>8}{'of read':>9}{'x T=1':>8}"
     )
     for row in results:
         print(
-            f"{row.format:8}{row.layout:9}{row.memory:>7.3f}  {row.routing:9}{row.tokens:>7}"
+            f"{row.format:8}{row.layout:9}{row.memory:>7.3f}  {row.fetch_ahead:6}{row.routing:9}{row.tokens:>7}"
             f"{row.microseconds:>10.0f}{row.gigabytes_per_second:>8.1f}{row.share:>9.0%}{row.times_one_token:>8.2f}"
         )
 

@@ -192,8 +192,8 @@ class Describer:
 
     def _tokens(self, kernel: Kernel, text: str) -> Fact:
         assert kernel.variants is not None
-        assert kernel.variants.tokens is not None
-        return tokens_fact(text, most_tokens(kernel, self.grammar.values), self.knobs[kernel.variants.tokens])
+        knob = self.knobs[kernel.variants.tokens] if isinstance(kernel.variants.tokens, str) else None
+        return tokens_fact(text, most_tokens(kernel, self.grammar.values), knob, kernel)
 
 
 def _support(kernel: Kernel) -> str:

@@ -46,8 +46,10 @@ def activation_fact(activation: Activation) -> Fact:
     return Fact("activation", (f"{activation}: {ACTIVATION_HELP[activation]}",))
 
 
-def tokens_fact(text: str, most: int, knob: Knob) -> Fact:
-    """How many tokens share a call."""
+def tokens_fact(text: str, most: int, knob: Knob | None, kernel: Kernel) -> Fact:
+    """How many tokens share a call; `knob` sets the most, or the kernel's spec does."""
+    if knob is None:
+        return Fact("tokens", (text, f"1 to {most}"), where(kernel.span))
     return Fact("tokens", (text, f"1 to {most}, the build-time knob {knob.name}"), where(knob.span))
 
 

@@ -22,13 +22,14 @@ namespace strata {
 namespace {
 
 // Version of the protocol in strata_runtime/native.py.
-constexpr int kAbiVersion = 9;
+constexpr int kAbiVersion = 10;
 
 PoolOptions pool_options(const Knobs& knobs) {
   const Pinning pinning = knobs.pool_pin == PoolPin::kOn    ? Pinning::kOn
                           : knobs.pool_pin == PoolPin::kOff ? Pinning::kOff
                                                             : Pinning::kAuto;
-  return {static_cast<int>(knobs.pool_threads), std::chrono::nanoseconds(knobs.pool_spin), pinning};
+  return {static_cast<int>(knobs.pool_threads), std::chrono::nanoseconds(knobs.pool_spin), pinning,
+          std::chrono::nanoseconds(knobs.verify_timeout)};
 }
 
 // Instruction sets that have kernels in this package and run on this CPU, weakest first.
@@ -217,15 +218,18 @@ std::uint64_t bind_checksum(Runner& pool, std::uintptr_t data, std::uint64_t byt
   return checksum(pool, pointer<const std::byte>(data), bytes);
 }
 
-}  // namespace
-
-std::unique_ptr<Runner> make_pool(const KnobTexts& texts, const std::optional<std::string>& isa) {
+std::shared_ptr<Runner> make_pool(const KnobTexts& texts, const std::optional<std::string>& isa) {
   Knobs knobs;
   for (const auto& [name, text] : texts) parse(name, text, knobs);
   const LevelKernels& kernels = isa ? level_named(*isa) : best_level();
-  return std::make_unique<Runner>(kernels, pool_options(knobs), static_cast<std::size_t>(knobs.pool_claim_rows));
+  const py::gil_scoped_release release;
+  auto pool = std::make_shared<Runner>(kernels, pool_options(knobs), static_cast<std::size_t>(knobs.pool_claim_rows));
+  pool->fetches_ahead = knobs.pool_fetch_ahead == PoolFetchAhead::kAuto ? fetching_ahead_pays(*pool)
+                                                                        : knobs.pool_fetch_ahead == PoolFetchAhead::kOn;
+  return pool;
 }
 
+}  // namespace
 }  // namespace strata
 
 PYBIND11_MODULE(_native, module) {
@@ -236,8 +240,9 @@ PYBIND11_MODULE(_native, module) {
   module.attr("ISAS") = runnable_isas();
 
   // Local: several kernels packages can be loaded side by side, and each has classes of these names.
-  py::class_<Runner>(module, "Pool", py::module_local())
+  py::class_<Runner, std::shared_ptr<Runner>>(module, "Pool", py::module_local())
       .def_property_readonly("threads", [](const Runner& pool) { return pool.pool.threads(); })
+      .def_property_readonly("fetches_ahead", [](const Runner& pool) { return pool.fetches_ahead; })
       .def_property_readonly("isa", [](const Runner& pool) { return pool.kernels.isa; })
       .def("close", [](Runner& pool) { pool.pool.close(); }, py::call_guard<py::gil_scoped_release>());
   py::class_<Layout>(module, "Layout", py::module_local())

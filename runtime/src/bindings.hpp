@@ -46,8 +46,6 @@ struct OwnedExperts {
 // Names and texts of knobs.
 using KnobTexts = std::vector<std::pair<std::string, std::string>>;
 
-std::unique_ptr<Runner> make_pool(const KnobTexts& texts, const std::optional<std::string>& isa);
-
 // The classes and functions of a window's host half.
 void bind_hybrid(py::module_& module);
 

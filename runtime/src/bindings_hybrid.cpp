@@ -45,7 +45,7 @@ class OwnedHostHalf {
   py::object owner_;
 };
 
-std::unique_ptr<OwnedHostHalf> make_host_half(const KnobTexts& knobs, const std::vector<LayerArguments>& layers,
+std::unique_ptr<OwnedHostHalf> make_host_half(std::shared_ptr<Runner> pool, const std::vector<LayerArguments>& layers,
                                               int slots, py::object owner, std::int64_t hidden,
                                               std::optional<float> heavy_from, std::int64_t timeout,
                                               const std::vector<std::string>& present,
@@ -67,7 +67,7 @@ std::unique_ptr<OwnedHostHalf> make_host_half(const KnobTexts& knobs, const std:
     hybrid.push_back({&experts.cast<const OwnedExperts&>().experts, pointer<const std::int32_t>(slot_of_expert)});
     kept.append(experts);
   }
-  auto half = std::make_unique<HostHalf>(make_pool(knobs, std::nullopt), std::move(hybrid), std::move(options));
+  auto half = std::make_unique<HostHalf>(std::move(pool), std::move(hybrid), std::move(options));
   return std::make_unique<OwnedHostHalf>(std::move(half), py::make_tuple(kept, std::move(owner)));
 }
 
@@ -85,7 +85,8 @@ std::uintptr_t address(const Type* at) {
 
 void bind_hybrid(py::module_& module) {
   using py::arg;
-  py::register_local_exception<StallError>(module, "StallError", PyExc_RuntimeError);
+  const auto& stall = py::register_local_exception<StallError>(module, "StallError", PyExc_RuntimeError);
+  py::register_local_exception<PoolBusy>(module, "PoolBusy", stall);
   py::class_<OwnedHostHalf>(module, "HostHalf", py::module_local())
       .def_property_readonly("plan", [](const OwnedHostHalf& self) { return address(&(*self).plan()); })
       .def_property_readonly("rows", [](const OwnedHostHalf& self) { return address((*self).rows()); })
@@ -120,7 +121,7 @@ void bind_hybrid(py::module_& module) {
           },
           arg("seconds") = 2.0)
       .def("report", [](const OwnedHostHalf& self) { return (*self).report(); });
-  module.def("make_host_half", make_host_half, arg("knobs"), arg("layers"), arg("slots"), arg("owner"), arg("hidden"),
+  module.def("make_host_half", make_host_half, arg("pool"), arg("layers"), arg("slots"), arg("owner"), arg("hidden"),
              arg("heavy_from"), arg("timeout"), arg("present"), arg("faults") = std::vector<FaultArguments>{},
              arg("wedge") = -1);
 }

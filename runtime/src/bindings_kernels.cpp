@@ -30,7 +30,7 @@ Function function_of(const NamedKernel& kernel, const char* what) {
   throw std::invalid_argument(std::string(kernel.name()) + " is no instance of " + what);
 }
 
-// Rows as they are stored for rows_dot, whole groups in the compute layout for interleaved_dot.
+// Rows as they are stored for rows_dot, whole groups in the compute layout for the others.
 void bind_dot(const std::string& name, std::int64_t rows, std::int64_t columns, std::uintptr_t weights,
               std::uintptr_t x, std::uintptr_t out) {
   const NamedKernel kernel = kernel_named(name);
@@ -107,7 +107,7 @@ void bind_attend_span(const std::string& name, std::int64_t group, std::int64_t 
 
 void bind_kernels(py::module_& module) {
   module.def("kernel_names", kernel_names);
-  for (const char* kernel : {"rows_dot", "interleaved_dot"}) {
+  for (const char* kernel : {"rows_dot", "interleaved_dot", "interleaved_dot_ahead"}) {
     module.def(kernel, bind_dot, py::arg("name"), py::arg("rows"), py::arg("columns"), py::arg("weights"), py::arg("x"),
                py::arg("out"));
   }

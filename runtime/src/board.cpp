@@ -28,15 +28,6 @@ std::uint64_t bit(Signal signal) noexcept { return std::uint64_t{1} << index_of(
 
 static_assert(protocol::kSignalCount <= 64);
 
-void sleep_on(protocol::Word& word, std::uint32_t seen) noexcept {
-  const timespec limit{0, static_cast<long>(std::chrono::nanoseconds(kLongestSleep).count())};
-  syscall(SYS_futex, &word.value, FUTEX_WAIT_PRIVATE, seen, &limit, nullptr, 0);
-}
-
-void wake_all(protocol::Word& word) noexcept {
-  syscall(SYS_futex, &word.value, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
-}
-
 }  // namespace
 
 Board::Board(protocol::Signals& signals, std::vector<Signal> present, std::vector<SignalFault> faults)
@@ -82,8 +73,7 @@ void Board::store(Signal signal, std::uint32_t ring) noexcept {
   for (std::uint32_t seen = value.load(std::memory_order_relaxed);
        seen != kReleased && !value.compare_exchange_weak(seen, ring, std::memory_order_acq_rel);) {
   }
-  // Only the host sleeps on words.
-  if (kSignals[index_of(signal)].writer == protocol::Side::kDevice) wake_all(word(signal));
+  wake_all(word(signal));
 }
 
 // A kernel's plain store may have come after a release, which must stand.
@@ -102,7 +92,21 @@ void Board::raise_error(Signal signal, std::uint32_t ring, std::uint32_t value) 
   store(signal, value);
 }
 
-bool Board::wait(Signal signal, std::uint32_t ring) const {
+void Board::sleep_on(protocol::Word& word, std::uint32_t seen) const noexcept {
+  const timespec limit{0, static_cast<long>(std::chrono::nanoseconds(kLongestSleep).count())};
+  sleepers_.fetch_add(1, std::memory_order_seq_cst);
+  syscall(SYS_futex, &word.value, FUTEX_WAIT_PRIVATE, seen, &limit, nullptr, 0);
+  sleepers_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+// After the word was written. A sleeper that counts itself too late to be seen here finds the word changed.
+void Board::wake_all(protocol::Word& word) const noexcept {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (sleepers_.load(std::memory_order_seq_cst) == 0) return;
+  syscall(SYS_futex, &word.value, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
+}
+
+bool Board::wait(Signal signal, std::uint32_t ring, std::optional<Time> until) const {
   if (!has(signal)) throw std::logic_error(std::string("nobody raises ") + kSignals[index_of(signal)].name);
   for (int spins = 0;; ++spins) {
     const std::uint32_t seen = value(signal);
@@ -110,6 +114,8 @@ bool Board::wait(Signal signal, std::uint32_t ring) const {
     if (seen >= ring) return true;
     if (spins < kBriefSpins) {
       __builtin_ia32_pause();
+    } else if (until && std::chrono::steady_clock::now() >= *until) {
+      return false;
     } else {
       sleep_on(word(signal), seen);
     }

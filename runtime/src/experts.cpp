@@ -159,8 +159,8 @@ class Middle {
 // One pass of the two phases over some tokens.
 class Pass {
  public:
-  Pass(const LevelKernels& kernels, const Experts& layer, const Groups& groups, std::size_t top_k, Middle& middle)
-      : kernels_(kernels), layer_(layer), groups_(groups), top_k_(top_k), middle_(middle) {}
+  Pass(const Runner& runner, const Experts& layer, const Groups& groups, std::size_t top_k, Middle& middle)
+      : runner_(runner), layer_(layer), groups_(groups), top_k_(top_k), middle_(middle) {}
 
   // Gate and up rows [first, last) of one expert for all entries of its group.
   void gate_up(const Group& group, std::size_t first, std::size_t last, const Inputs& gate_inputs,
@@ -182,7 +182,7 @@ class Pass {
       dot(group.expert->gate, first, last, count, gate_from.data(), to_gate.data());
       dot(group.expert->up, first, last, count, up_from.data(), to_up.data());
       for (std::size_t t = 0; t < count; ++t) {
-        kernels_.silu_multiply(gate[t].data(), up[t].data(), rows);
+        runner_.kernels.silu_multiply(gate[t].data(), up[t].data(), rows);
         middle_.store(entries[t], first, rows, gate[t].data());
       }
     });
@@ -215,10 +215,10 @@ class Pass {
 
   void dot(const Matrix& matrix, std::size_t first, std::size_t last, std::size_t tokens, const std::byte* const* from,
            float* const* to) const {
-    products(kernels_, matrix, first, last, tokens, from, to);
+    products(runner_, matrix, first, last, tokens, from, to);
   }
 
-  const LevelKernels& kernels_;
+  const Runner& runner_;
   const Experts& layer_;
   const Groups& groups_;
   std::size_t top_k_;
@@ -301,7 +301,7 @@ void experts_pass(Pool::Session& session, const Runner& runner, const Experts& l
     if (groups.groups.empty()) return;
     Middle middle(runner.kernels, groups, between, layer.width);
     middle.place(scratch + gate_space + up_space, entries);
-    run_phases(session, runner, Pass(runner.kernels, layer, groups, top_k, middle), gate_inputs, up_inputs, out);
+    run_phases(session, runner, Pass(runner, layer, groups, top_k, middle), gate_inputs, up_inputs, out);
   };
   if (split == nullptr) {
     run_groups(all);

@@ -86,7 +86,7 @@ std::string plan_problem(std::uint32_t error, const std::int32_t* ids, int top_k
 }  // namespace
 
 struct HostHalf::State {
-  State(std::unique_ptr<Runner> runner, std::vector<HybridLayer> all, HostHalfOptions wanted)
+  State(std::shared_ptr<Runner> runner, std::vector<HybridLayer> all, HostHalfOptions wanted)
       : options(std::move(wanted)),
         pool(std::move(runner)),
         layers(std::move(all)),
@@ -94,7 +94,7 @@ struct HostHalf::State {
         board(blocks.signals(), options.present, options.faults) {}
 
   const HostHalfOptions options;
-  const std::unique_ptr<Runner> pool;
+  const std::shared_ptr<Runner> pool;
   const std::vector<HybridLayer> layers;
   const SharedBlocks blocks;
   Board board;
@@ -231,7 +231,10 @@ struct HostHalf::State {
     raise(Signal::kPlanReady, ring);
     raise(Signal::kPcieReady, ring);
     enter(Stage::kHeavy);
-    if (options.wedge >= 0) wait_until_readable(options.wedge);
+    if (options.wedge >= 0) {
+      const Pool::Session session = pool->pool.open();
+      wait_until_readable(options.wedge);
+    }
     bool heavy_done = false;
     compute(bell, [&] {
       heavy_done = true;
@@ -281,7 +284,7 @@ struct HostHalf::State {
   }
 };
 
-HostHalf::HostHalf(std::unique_ptr<Runner> pool, std::vector<HybridLayer> layers, HostHalfOptions options) {
+HostHalf::HostHalf(std::shared_ptr<Runner> pool, std::vector<HybridLayer> layers, HostHalfOptions options) {
   for (const HybridLayer& layer : layers) {
     if (layer.experts->hidden == options.hidden) continue;
     throw std::invalid_argument("a layer's experts have rows of " + std::to_string(layer.experts->hidden) +
@@ -362,14 +365,16 @@ void HostHalf::wait(Signal signal, std::uint32_t ring) {
   require_owner();
   Board& board = state_->board;
   if (!board.has(signal)) throw std::logic_error(std::string("nobody raises ") + name_of(signal));
+  // The pool needs this thread's core: the kernel looks when there is something to see.
+  board.wait(signal, ring, Clock::now() + state_->options.timeout);
   std::uint32_t error = 0;
   simt::run_inline<device::FlagWait>({.word = board.address(signal),
                                       .base = nullptr,
                                       .error = &error,
                                       .offset = ring,
                                       .error_value = static_cast<std::uint32_t>(signal) + 1,
-                                      .looks = 0,
-                                      .nanoseconds = static_cast<std::uint64_t>(state_->options.timeout.count())});
+                                      .looks = 1,
+                                      .nanoseconds = 0});
   if (error != 0) {
     board.raise_error(Signal::kWaitError, ring, error);
     stalled("waited " + in_seconds(state_->options.timeout) + " for " + name_of(signal) + " to reach " +

@@ -29,7 +29,7 @@ void linear_pass(Pool::Session& session, const Runner& runner, const Matrix& mat
         from[t] = inputs[first + t];
         to[t] = out + (first + t) * matrix.rows() + begin;
       }
-      products(runner.kernels, matrix, begin, end, count, from.data(), to.data());
+      products(runner, matrix, begin, end, count, from.data(), to.data());
     }
   });
 }

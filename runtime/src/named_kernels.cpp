@@ -1,5 +1,6 @@
 #include "named_kernels.hpp"
 
+#include <span>
 #include <stdexcept>
 #include <string>
 
@@ -25,8 +26,10 @@ std::vector<NamedKernel> kernels_of(const LevelKernels& level) {
     const InterleavedKernels* interleaved = level.formats[format.id]->interleaved;
     if (interleaved == nullptr) continue;
     found.push_back({interleaved->interleave, &format, 0, format.activation, interleaved});
-    for (tokens = 0; tokens < interleaved->dots.size(); ++tokens) {
-      found.push_back({interleaved->dots[tokens], &format, tokens + 1, format.activation, interleaved});
+    for (const std::span<const RowsDot> dots :
+         {std::span<const RowsDot>(interleaved->interleaved_dot), interleaved->interleaved_dot_ahead}) {
+      tokens = 0;
+      for (const RowsDot& dot : dots) found.push_back({dot, &format, ++tokens, format.activation, interleaved});
     }
   }
   return found;

@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <span>
 #include <stdexcept>
 #include <string>
 
-#include "strata/kernels/level.hpp"
-#include "strata/weights.hpp"
+#include "strata/ops.hpp"
 
 namespace strata {
 
@@ -21,13 +21,16 @@ inline void require_layout(const LevelKernels& level, const Matrix& matrix) {
 
 // Writes to to[t][i] the product of row `first` + i with input t, for the rows [first, last) and the inputs [0,
 // tokens), tokens at most kMaxTokens. `first` is a multiple of the rows of a group.
-inline void products(const LevelKernels& level, const Matrix& matrix, std::size_t first, std::size_t last,
+inline void products(const Runner& runner, const Matrix& matrix, std::size_t first, std::size_t last,
                      std::size_t tokens, const std::byte* const* from, float* const* to) {
-  const FormatKernels& kernels = *level.formats[matrix.format().id];
+  const FormatKernels& kernels = *runner.kernels.formats[matrix.format().id];
   const std::size_t middle = std::clamp(matrix.grouped_rows(), first, last);
   if (first < middle) {
-    kernels.interleaved->dots[tokens - 1](
-        {matrix.group(first), matrix.group_bytes(), middle - first, matrix.columns(), from, to});
+    const InterleavedKernels& interleaved = *kernels.interleaved;
+    const bool by_hand = runner.fetches_ahead && tokens <= interleaved.interleaved_dot_ahead.size();
+    const RowsDot& dot = (by_hand ? interleaved.interleaved_dot_ahead
+                                  : std::span<const RowsDot>(interleaved.interleaved_dot))[tokens - 1];
+    dot({matrix.group(first), matrix.group_bytes(), middle - first, matrix.columns(), from, to});
   }
   if (middle < last) {
     std::array<float*, kMaxTokens> rest;

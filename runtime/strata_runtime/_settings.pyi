@@ -96,6 +96,12 @@ class PoolSettings:
     Default: 0. STRATA_POOL_CLAIM_ROWS, --pool-claim-rows.
     """
 
+    fetch_ahead: Literal["auto", "on", "off"]
+    """Whether kernels for one or two tokens fetch weights ahead by hand; with more tokens they always do.
+
+    Default: auto. STRATA_POOL_FETCH_AHEAD, --pool-fetch-ahead.
+    """
+
     pin: Literal["auto", "on", "off"]
     """Whether workers are pinned to cores.
 

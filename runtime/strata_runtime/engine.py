@@ -34,6 +34,7 @@ from strata_runtime.generation import Generation
 from strata_runtime.hybrid.placement import ExpertProfile
 from strata_runtime.knobs import Flags, Resolution
 from strata_runtime.layers.kv_cache import context_length
+from strata_runtime.layers.threads import cores_for_the_pool
 from strata_runtime.loading import Report, model_path, say_notes, settle
 from strata_runtime.model import Model, ModelInfo
 from strata_runtime.params import DEFAULT_MAX_TOKENS, SamplingParams
@@ -118,16 +119,17 @@ class Engine:
         resolution, values = settle(provider, environ, flags or {}, settings, report, writes_logpos=writes_logpos)
         width = make_width(values)
         text = open_text(where)
-        model = Model.load(where, provider, values, progress)
-        try:
-            if text.tokenizer is not None:
-                text.tokenizer.check_fits(model.info.vocab_size)
-            say_notes(model.info.notes, report)
-            session = session_of(model.info.identity, model.info.arranged_bytes, provider, resolution)
-            return cls(model, text, resolution, values, session, width, started)
-        except BaseException:
-            model.close()
-            raise
+        with cores_for_the_pool():
+            model = Model.load(where, provider, values, progress)
+            try:
+                if text.tokenizer is not None:
+                    text.tokenizer.check_fits(model.info.vocab_size)
+                say_notes(model.info.notes, report)
+                session = session_of(model.info.identity, model.info.arranged_bytes, provider, resolution)
+                return cls(model, text, resolution, values, session, width, started)
+            except BaseException:
+                model.close()
+                raise
 
     def __enter__(self) -> Self:
         return self

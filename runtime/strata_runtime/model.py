@@ -255,7 +255,7 @@ class Model:
     ) -> Iterator[None]:
         """Work with another module and pool for a while; the weights stay where they are.
 
-        The host half of windows gets as many threads as the pool. `around`: puts something around the executors.
+        The host half of windows shares the pool. `around`: puts something around the executors.
         """
         host = self._host
         own, executors = (host.native, host.pool), (self._prompts, self._windows)

@@ -13,12 +13,15 @@ from typing import Protocol
 
 from strata_runtime.native_device import DeviceKernels
 
-ABI_VERSION = 9
+ABI_VERSION = 10
 """Version of the protocol below; a compiled module that says another one is refused before it is imported."""
 
 
 class Pool(Protocol):
-    """Pinned worker threads. One job at a time; calls from several threads are serialised."""
+    """Pinned worker threads. One job at a time; calls from several threads are serialised.
+
+    A job that does not get the pool within `verify.timeout`, because another thread's never ends, raises `PoolBusy`.
+    """
 
     @property
     def threads(self) -> int:
@@ -58,7 +61,7 @@ class Experts(Protocol):
 
 
 class HostHalf(Protocol):
-    """The host half of windows: words and blocks that both halves see, and a thread that answers with its own pool.
+    """The host half of windows: words and blocks that both halves see, and a thread that answers with the pool.
 
     Every method raises `StallError` of the module with a report once the halves do not meet: a timeout, a word that
     does not agree with its data, a plan that cannot be followed. Its words are released then, and it refuses to go on.
@@ -92,7 +95,10 @@ class HostHalf(Protocol):
         ...
 
     def stop(self, seconds: float = 2.0) -> bool:
-        """Release every word; return whether the thread ended within the time. Idempotent."""
+        """Release every word; return whether the thread ended within the time. Idempotent.
+
+        One that did not end may have the pool for ever.
+        """
         ...
 
     def report(self) -> str:
@@ -126,6 +132,7 @@ class NativeModule(Protocol):
 
     ABI_VERSION: int
     StallError: type[RuntimeError]
+    PoolBusy: type[RuntimeError]  # a StallError
     ISA: str  # micro-kernel level in use, e.g. "avx512vnni"
 
     @property
@@ -173,7 +180,7 @@ class NativeModule(Protocol):
 
     def make_host_half(
         self,
-        knobs: Sequence[tuple[str, str]],
+        pool: Pool,
         layers: Sequence[tuple[Experts, int]],
         slots: int,
         owner: object,
@@ -184,12 +191,12 @@ class NativeModule(Protocol):
         faults: Sequence[SignalFault] = (),
         wedge: int = -1,
     ) -> HostHalf:
-        """Start a host half with a pool of its own, as `make_pool` does.
+        """Start a host half, which keeps `pool` and shares it with whoever else has it.
 
         layers: experts, and the address of their slots by expert, int32, -1 for the CPU's; `owner` keeps that memory
         alive. slots: how many there are. heavy_from: experts with an entry of at least this weight come first, and then
         `partial_ready`; None is no split. timeout: nanoseconds of a wait. present: the signals that exist; without
-        `plan_ready` the device half plans. faults, wedge: a test's; the pool comes back from a call
+        `plan_ready` the device half plans. faults, wedge: a test's; a call of the pool comes back
         once `wedge`, a file descriptor, can be read.
         """
         ...

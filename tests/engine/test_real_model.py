@@ -10,6 +10,7 @@ import pytest
 
 from strata_runtime import Engine, SamplingParams
 from support.compiled import compiled_provider
+from support.gate import child_code
 
 MODEL = Path(__file__).resolve().parents[2] / "examples" / "models" / "strata-tiny"
 PROMPTS = ["def read_lines(path):\n", "import os\nimport sys\n\n\nclass Cache:", '"""Utilities for']
@@ -41,6 +42,28 @@ def test_text_of_a_seed_does_not_depend_on_threads_or_earlier_generations(engine
     assert engine.generate(PROMPTS[0], SamplingParams(seed=4), max_tokens=40).run().token_ids == wanted
     with Engine.load(MODEL, provider=compiled_provider(), environ={}, pool_threads=1, engine_context=99) as other:
         assert other.generate(PROMPTS[0], SamplingParams(seed=4), max_tokens=40).run().token_ids == wanted
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_child_process_loads_its_own_whatever_its_parent_did_before_the_fork():
+    import torch
+
+    options = {"provider": compiled_provider(), "environ": {}, "engine_context": 4096, "window_draft": "mtp"}
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    torch.ones(1 << 20).exp()  # starts the threads that the child will not have
+    try:
+        with Engine.load(MODEL, **options) as first, Engine.load(MODEL, **options) as second:
+            texts = {each.generate(PROMPTS[0], GREEDY, max_tokens=9).run().token_ids for each in (first, second)}
+
+            def child():
+                with Engine.load(MODEL, **options) as own:
+                    assert {own.generate(PROMPTS[0], GREEDY, max_tokens=9).run().token_ids} == texts
+                    own.generate(PROMPTS[0], GREEDY, max_tokens=4000)  # with a cache of its own for the drafts
+
+            assert child_code(child) == 0
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_chunks_of_a_prompt_give_the_log_probabilities_of_the_whole(engine):

@@ -105,6 +105,32 @@ def test_both_layouts_agree_but_for_the_order_of_sums(arranged: Kernels, provide
     assert np.abs(found - stored).max() <= 2e-6 * np.abs(weights.decoded).max() * np.abs(x).sum(1).max()
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_fetching_ahead_changes_no_bit(arranged: Kernels, provider: Provider, name: str) -> None:
+    columns = 2 * block_of(name)
+    stored = arranged.random(name, 70, columns)
+    pools = [
+        Kernels(provider, isa=ISA, knobs={"pool.threads": "2", "pool.fetch_ahead": value}, arranged=True)
+        for value in ("off", "on")
+    ]
+    with pools[0] as off, pools[1] as on:
+        assert not off.pool.fetches_ahead
+        assert on.pool.fetches_ahead
+        for tokens in (1, 2, 3, 9):
+            x = np.random.default_rng(tokens).standard_normal((tokens, columns), np.float32)
+            assert np.array_equal(bits(off.linear(stored, x)), bits(on.linear(stored, x))), tokens
+
+
+def test_whether_fetching_ahead_pays_is_one_fact_of_a_process(provider: Provider, native: Any) -> None:
+    for isa in native.ISAS:
+        facts = set()
+        for threads in ("1", "2", "1"):
+            with Kernels(provider, isa=isa, knobs={"pool.threads": threads}) as kernels:
+                facts.add(kernels.pool.fetches_ahead)
+        assert len(facts) == 1
+        assert isa == ISA or facts == {False}  # without a compute layout there is nothing to fetch
+
+
 def test_a_matrix_is_for_the_kernels_that_it_was_arranged_for(arranged: Kernels, provider: Provider) -> None:
     weights = arranged.random("q8_0", 32, 64)
     matrix = arranged.matrix(weights)

@@ -171,9 +171,9 @@ def test_a_benchmark_gives_the_host_half_its_threads_and_counts_its_experts(
     native, halves = provider.native, []
     make_half = native.make_host_half
 
-    def noting(knobs: list[tuple[str, str]], *others: Any) -> Any:
-        halves.append(dict(knobs)["pool.threads"])
-        return make_half(knobs, *others)
+    def noting(pool: Any, *others: Any) -> Any:
+        halves.append(pool.threads)
+        return make_half(pool, *others)
 
     monkeypatch.setattr("strata_runtime.cli.bench.usable_cpus", lambda: 2)
     monkeypatch.setattr(native, "make_host_half", noting)
@@ -182,7 +182,7 @@ def test_a_benchmark_gives_the_host_half_its_threads_and_counts_its_experts(
     plain = json.loads(strata(*bench).stdout)["results"]
     assert halves == []
     shared = json.loads(strata(*bench, "--verify-defer-cpu", "check", "--expert-cache", 100).stdout)["results"]
-    assert halves == ["1", "2"]
+    assert halves == [1, 2]
     for direct, hybrid in zip(plain, shared, strict=True):
         own, experts = (next(part for part in row["parts"] if part["name"] == "experts") for row in (direct, hybrid))
         assert experts["bytes"] == pytest.approx(own["bytes"], rel=0.02)

@@ -123,16 +123,40 @@ def test_every_combination_has_its_words(provider: Provider, knobs: str) -> None
 def test_a_wedged_pool_ends_its_request_with_a_report_and_the_next_one_works(make: Make, gate: Gate) -> None:
     expected = read(make(**KNOBS["all late"]))
     model = make(wedge=gate.file, **KNOBS["all late"])
+    stuck = model._host.pool
     cache = model.new_cache(16)
     with pytest.raises(StallError) as stalled:
         model.forward(IDS, cache, window=True)
     report = str(stalled.value)
-    assert report.startswith("a window came to no end: waited 0.12 s for rows_ready to reach 1\n")
+    assert report.startswith("a window came to no end: another thread does not give the pool back\n")
     assert "seq = 1 (device; A layer's doorbell block has been written.)" in report
     assert "host half: computing the first rows of ring value 1 of layer 0 for" in report
     assert "pool of 2 workers" in report
     assert cache.length == 0
+    assert model._host.pool is not stuck
     assert torch.equal(read(model), expected)
+    model.close()
+
+
+def test_the_layers_and_the_host_half_share_one_pool(make: Make) -> None:
+    model = make(pool_threads=3, **KNOBS["all late"])
+    tasks = Path("/proc/self/task")
+    before = len(list(tasks.iterdir()))
+    read(model)
+    assert len(list(tasks.iterdir())) == before + 1  # the half's own thread, and no workers
+
+
+def test_the_host_half_follows_the_pool_of_the_model(make: Make, provider: Provider) -> None:
+    model = make(**KNOBS["all late"])
+    expected = read(model)
+    other = provider.native.make_pool([("pool.threads", "1")])
+    with model.computing(provider.native, other):
+        assert torch.equal(read(model), expected)
+        executor: Any = model._windows
+        assert "pool of 1 worker\n" in executor._half.report()
+    assert torch.equal(read(model), expected)
+    assert "pool of 2 workers" in executor._half.report()
+    other.close()
 
 
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")

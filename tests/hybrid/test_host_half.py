@@ -58,7 +58,9 @@ class Half:
         self.table = np.full((2, EXPERTS), -1, np.int32)
         self.table[1, ::3] = np.arange(len(self.table[1, ::3]))
         layers = [(layer, self.table[at].ctypes.data) for at, layer in enumerate(weights.layers)]
-        self.half = self.native.make_host_half(KNOBS, layers, EXPERTS, self.table, HIDDEN, **settings)
+        self.half = self.native.make_host_half(
+            self.native.make_pool(KNOBS), layers, EXPERTS, self.table, HIDDEN, **settings
+        )
         self.rows = self.floats(self.half.rows, TOKENS * PICKS * HIDDEN).reshape(-1, HIDDEN)
 
     @staticmethod

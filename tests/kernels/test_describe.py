@@ -118,6 +118,7 @@ def test_a_kernel_made_of_others_says_of_which_instances() -> None:
     assert facts("linear.q8_0.int8.avx512vnni")["made of"]["text"] == [
         "rows_dot.q8_0.int8.*.avx512vnni",
         "interleaved_dot.q8_0.int8.*.avx512vnni",
+        "interleaved_dot_ahead.q8_0.int8.*.avx512vnni",
         "quantize_input.int8.avx512vnni",
     ]
     assert facts("linear.f32.float.avx2")["made of"]["text"] == ["rows_dot.f32.float.*.avx2"]

@@ -5,6 +5,8 @@ The test of a kernel is `test_KERNEL`, with the canonical name of each instance 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -56,6 +58,17 @@ def test_interleaved_dot(kernels: CalledKernels, specs: SpecSet, name: KernelNam
             weights, x = kernels.random(name.format, rows, columns), random(columns, name.tokens, columns)
             error = np.abs(kernels.interleaved_dot(name, weights, x) - references.interleaved_dot(weights, x))
             assert (error <= bound(specs, name) * error_scale(weights, x)).all(), (rows, columns)
+
+
+@instances_of("interleaved_dot_ahead")
+def test_interleaved_dot_ahead(kernels: CalledKernels, specs: SpecSet, name: KernelName) -> None:
+    for columns in widths(name.format):
+        weights, x = kernels.random(name.format, 48, columns), random(columns, name.tokens, columns)
+        products = kernels.interleaved_dot_ahead(name, weights, x)
+        error = np.abs(products - references.interleaved_dot_ahead(weights, x))
+        assert (error <= bound(specs, name) * error_scale(weights, x)).all(), columns
+        plain = kernels.interleaved_dot(replace(name, kernel="interleaved_dot"), weights, x)
+        assert np.array_equal(bits(products), bits(plain)), columns
 
 
 @instances_of("interleave")

@@ -59,6 +59,10 @@ def test_tokens_are_a_whole_number_that_is_known_when_compiling(root: Path, knob
 
 
 def test_a_kernel_is_made_of_micro_kernels(root: Path) -> None:
-    edit(root / "kernels/linear.yaml", "uses: [rows_dot, interleaved_dot, quantize_input]", "uses: [rows_dot, combine]")
+    edit(
+        root / "kernels/linear.yaml",
+        "uses: [rows_dot, interleaved_dot, interleaved_dot_ahead, quantize_input]",
+        "uses: [rows_dot, combine]",
+    )
     message = "kernel 'linear' names micro-kernel 'combine', which does not exist"
     assert findings(root) == [("N030", message, [])]

@@ -1,4 +1,5 @@
-// Stress test of the pool: sleepy workers, empty and tiny batches, many callers, exceptions, shutdown under load.
+// Stress test of the pool: sleepy workers, empty and tiny batches, many callers, exceptions, impatience, shutdown under
+// load.
 //
 //     stress [BATCHES]      batches over all numbers of threads (default 100000)
 //
@@ -190,6 +191,30 @@ void dropped_chunks(int batches) {
   }
 }
 
+// Who waits longer than patience lasts is told so; the pool works on afterwards.
+void impatience(int rounds) {
+  PoolOptions impatient = options(2, true);
+  impatient.patience = microseconds(500);
+  BasicPool<Sleepy> pool(impatient, pretended(true));
+  std::vector<std::uint32_t> items(4096);
+  for (int round = 0; round < rounds; ++round) {
+    {
+      auto session = pool.open();
+      std::thread([&] {
+        try {
+          pool.open();
+          fail("the pool was given to two threads");
+        } catch (const strata::PoolBusy&) {
+          // What this scenario waits for.
+        }
+      }).join();
+      run_batch(session, items, 1);
+    }
+    auto next = pool.open();
+    run_batch(next, items, 1);
+  }
+}
+
 void shutdown_under_load(int rounds) {
   for (int round = 0; round < rounds; ++round) {
     BasicPool<Sleepy> pool(options(1 + static_cast<int>(below(4)), below(2) == 0), pretended(true));
@@ -249,6 +274,7 @@ int main(int count, char** arguments) {
   timed("many callers", [&] { many_callers(batches / 20 + 4); });
   timed("exceptions", [&] { exceptions(batches / 100 + 1); });
   timed("dropped chunks", [&] { dropped_chunks(batches / 2000 + 1); });
+  timed("impatience", [&] { impatience(batches / 1000 + 1); });
   timed("shutdown under load", [&] { shutdown_under_load(batches / 1000 + 1); });
   timed("start and stop", [&] { start_and_stop(batches / 500 + 1); });
   return 0;

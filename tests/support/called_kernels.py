@@ -122,6 +122,10 @@ class CalledKernels(CalledDeviceKernels):
         """Products [tokens, rows] of whole groups of rows, arranged for it."""
         return self._dot(name, weights, self.arrange(weights), x)
 
+    def interleaved_dot_ahead(self, name: KernelName, weights: Stored, x: Floats) -> Floats:
+        """The same with memory fetched ahead by hand."""
+        return self._dot(name, weights, self.arrange(weights), x)
+
     def _dot(self, name: KernelName, weights: Stored, memory: Array, x: Floats) -> Floats:
         """Call a dot kernel; the inputs are prepared by the kernel of the same instruction set."""
         self._note(str(name))

@@ -45,8 +45,8 @@ CODES: tuple[Explanation, ...] = (
         "N026",
         "parts that do not fit",
         "'by' lists what tells the instances of a micro-kernel apart, and so the parts of their names: each once, "
-        "'isa' always, 'tokens' with the knob of the largest number, 'format' for a kernel that reads stored blocks "
-        "(its activation form comes with it).",
+        "'isa' always, 'tokens' with the largest number or the knob that says it, 'format' for a kernel that reads "
+        "stored blocks (its activation form comes with it).",
         "variants: {by: [format, tokens, isa]}",
         "variants: {by: [format, tokens, isa], tokens: window.max_tokens}",
     ),

@@ -88,7 +88,10 @@ class VariantsEdge(Edge):
         list[Annotated[Part, _LAX]],
         Key(min_length=1, description="What tells instances apart; a format brings its activation form."),
     ]
-    tokens: Annotated[Text | None, Key(description="Compile-time knob with the largest number of tokens.")] = None
+    tokens: Annotated[
+        Annotated[int, Key(ge=1, le=64)] | Text | None,
+        Key(description="The largest number of tokens, or the compile-time knob that says it."),
+    ] = None
     prune: Annotated[list[PruneEdge], Key(default_factory=list, description="Variants that are left out.")]
 
 
@@ -179,7 +182,7 @@ def _problem_of_part(edge: KernelEdge, variants: VariantsEdge, index: int) -> st
     if part is Part.ACTIVATION and Part.FORMAT in variants.by:
         return "'activation' beside 'format', which brings its own"
     if part is Part.TOKENS and variants.tokens is None:
-        return "'tokens' without the name of a knob"
+        return "'tokens' without a largest number, or the knob that says it,"
     if part is Part.FORMAT and not _has_blocks(edge):
         return "'format' without a parameter of type 'blocks'"
     return ""
@@ -197,7 +200,7 @@ def _check_parts(edge: KernelEdge, document: Document, sink: Sink) -> None:
         message = f"'by' lacks 'isa', which every micro-kernel is compiled for, in kernel '{edge.name}'"
         sink.error("N026", message, document.key_at(*at))
     if variants.tokens is not None and Part.TOKENS not in variants.by:
-        message = f"a knob of tokens, which 'by' does not list, in kernel '{edge.name}'"
+        message = f"a number of tokens, which 'by' does not list, in kernel '{edge.name}'"
         sink.error("N026", message, document.key_at("variants", "tokens"))
     if edge.uses:
         message = f"kernel '{edge.name}' is made of micro-kernels, so its variants are theirs"

@@ -46,7 +46,7 @@ class _Checker:
         variants = kernel.variants
         if variants is None:
             return
-        if variants.tokens is not None and self.known(kernel, "knob", variants.tokens, self.knobs):
+        if isinstance(variants.tokens, str) and self.known(kernel, "knob", variants.tokens, self.knobs):
             self.check_tokens(kernel, self.knobs[variants.tokens])
         for pruning in variants.prune:
             for isa in (pruning.isa, pruning.covered_by):

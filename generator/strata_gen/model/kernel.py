@@ -114,11 +114,11 @@ class Pruning:
 class Variants:
     """What there are instances of a micro-kernel for: every combination of the parts `by`.
 
-    `tokens` names the compile-time knob with the largest number of tokens; None where `by` lacks them.
+    `tokens` is the largest number of tokens, or names the compile-time knob that says it; None where `by` lacks them.
     """
 
     by: tuple[Part, ...]
-    tokens: str | None
+    tokens: int | str | None
     prune: tuple[Pruning, ...]
 
 

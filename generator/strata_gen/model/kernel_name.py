@@ -59,7 +59,8 @@ def most_tokens(kernel: Kernel, values: Mapping[str, KnobValue]) -> int:
     """Return the largest number of tokens that `kernel` has an instance for; 0 when its instances take any number."""
     if kernel.variants is None or kernel.variants.tokens is None:
         return 0
-    value = values[kernel.variants.tokens]
+    tokens = kernel.variants.tokens
+    value = tokens if isinstance(tokens, int) else values[tokens]
     assert isinstance(value, int)
     return value
 

@@ -51,8 +51,9 @@ class NamedFunction:
 
 @dataclass(frozen=True, slots=True)
 class InterleavedView:
-    """What makes and reads one format's compute layout at one level: one instance of `dots` per number of tokens.
+    """What makes and reads one format's compute layout at one level.
 
+    `dots` and `ahead` have one instance per number of tokens, `ahead` for few tokens alone.
     `rows` rows of the format, whose C++ type is `type`, stand side by side.
     """
 
@@ -64,6 +65,7 @@ class InterleavedView:
     rows: int
     arrange: NamedFunction
     dots: tuple[NamedFunction, ...]
+    ahead: tuple[NamedFunction, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,19 +143,16 @@ def _instances(plan: Plan) -> tuple[tuple[str, InstancesView], ...]:
 
 
 def _interleaved(plan: Plan) -> tuple[tuple[str, InterleavedView], ...]:
-    dots, arrange = dict[tuple[str, str], list[NamedFunction]](), dict[tuple[str, str], NamedFunction]()
     kernels = tuple(_micro_kernels(plan, by_format=True, layout=KernelLayout.COMPUTE))
     formats = {spec.name: spec for spec in plan.specs.formats}
+    tables: dict[tuple[str, str], dict[str, list[NamedFunction]]] = {}
     for kernel in kernels:
         for instance in instances(kernel, plan.specs, plan.target, plan.compile_values):
             name = instance.name
             arguments = [f"formats::{formats[name.format].type_name}", f"simd::{name.isa}"]
             arguments += [str(name.tokens)] if name.tokens else []
             function = NamedFunction(str(name), f"{kernel.function}<{', '.join(arguments)}>")
-            if name.tokens:
-                dots.setdefault((name.isa, name.format), []).append(function)
-            else:
-                arrange[name.isa, name.format] = function
+            tables.setdefault((name.isa, name.format), {}).setdefault(kernel.name, []).append(function)
     return tuple(
         (
             f"src/levels/{isa}/{interleaved_symbol(form)}.cpp",
@@ -164,11 +163,12 @@ def _interleaved(plan: Plan) -> tuple[tuple[str, InterleavedView], ...]:
                 format=form,
                 type=formats[form].type_name,
                 rows=formats[form].interleaved_rows(isa),
-                arrange=arrange[isa, form],
-                dots=tuple(functions),
+                arrange=table["interleave"][0],
+                dots=tuple(table["interleaved_dot"]),
+                ahead=tuple(table["interleaved_dot_ahead"]),
             ),
         )
-        for (isa, form), functions in dots.items()
+        for (isa, form), table in tables.items()
     )
 
 

@@ -12,7 +12,7 @@
 namespace strata {
 
 // Where and how operations run. `claim_rows`: output rows that a worker claims at a time, 0 for a choice by the size of
-// the job; changes no bit of any result.
+// the job. `fetches_ahead`: kernels for few tokens fetch memory ahead by hand. Neither changes a bit of any result.
 struct Runner {
   Runner(const LevelKernels& level, const PoolOptions& options, std::size_t rows_per_claim)
       : kernels(level), pool(options), claim_rows(rows_per_claim) {}
@@ -20,7 +20,12 @@ struct Runner {
   const LevelKernels& kernels;
   Pool pool;
   std::size_t claim_rows;
+  bool fetches_ahead = false;
 };
+
+// Whether this CPU reads weights faster when kernels for few tokens fetch ahead by hand. Timed with the runner's
+// workers on some memory of its own, once in a process: later calls say the same, whatever the runner.
+bool fetching_ahead_pays(Runner& runner);
 
 // Brings stored rows into the compute layout of the runner's kernels: `out` has interleaved_bytes(). Throws
 // std::invalid_argument where they read blocks of the format as they are stored.

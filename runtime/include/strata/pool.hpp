@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -32,6 +33,12 @@ struct PoolOptions {
   int threads = 0;                        // workers, the calling thread included; 0: one per usable physical core
   std::chrono::nanoseconds spin{50'000};  // how long an idle worker looks for work before it sleeps
   Pinning pinning = Pinning::kAuto;       // the calling thread is never pinned
+  std::chrono::nanoseconds patience{0};   // how long `open` waits for another thread's session; 0: without an end
+};
+
+// Another thread has had the pool for longer than its patience.
+struct PoolBusy : std::runtime_error {
+  using std::runtime_error::runtime_error;
 };
 
 // Does nothing: what production code runs. Tests replace it to put threads to sleep at the worst moments.
@@ -60,6 +67,7 @@ class BasicPool {
       : workers_(options.threads > 0 ? options.threads : cpus.default_workers()),
         // A spinning worker that shares its CPU keeps the thread that it waits for from running.
         spin_(cpus.spare(workers_) >= kSpareCpus ? options.spin : std::chrono::nanoseconds{0}),
+        patience_(options.patience),
         owner_(getpid()) {
     const std::size_t cores = cpus.cores.size();
     const bool fits = cpus.spare(workers_) >= 0 && static_cast<std::size_t>(workers_) <= cores;
@@ -91,17 +99,27 @@ class BasicPool {
       static_cast<void>(threads_.release());  // the parent's threads do not exist here: nothing to join
       return;
     }
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
+    free_.wait(lock, [&] { return !is_taken_; });
     stop();
+    free_.notify_all();
   }
 
-  // Waits for the sessions of other threads. Throws std::runtime_error on a closed pool.
+  // Waits for the sessions of other threads. Throws PoolBusy when patience is over, std::runtime_error on a closed
+  // pool.
   Session open() {
     if (getpid() != owner_)
       throw std::logic_error("this pool was made before fork(): make another in the child process");
     std::unique_lock lock(mutex_);
+    const auto is_free = [&] { return !is_taken_; };
+    if (patience_.count() == 0) {
+      free_.wait(lock, is_free);
+    } else if (!free_.wait_for(lock, patience_, is_free)) {
+      throw PoolBusy("another thread does not give the pool back");
+    }
     if (stop_.load(std::memory_order_relaxed)) throw std::runtime_error("the pool is closed");
-    return Session(*this, std::move(lock));
+    is_taken_ = true;
+    return Session(*this);
   }
 
  private:
@@ -125,6 +143,13 @@ class BasicPool {
   }
 
   static std::uint32_t left(std::uint64_t word) noexcept { return static_cast<std::uint32_t>(word); }
+
+  void give_back() noexcept {
+    in_session_.store(false, std::memory_order_relaxed);
+    const std::lock_guard lock(mutex_);
+    is_taken_ = false;
+    free_.notify_one();  // while it is locked: who is woken may destroy the pool
+  }
 
   void run(const Phase& phase) {
     phase_ = phase;
@@ -226,8 +251,11 @@ class BasicPool {
 
   const int workers_;
   const std::chrono::nanoseconds spin_;
+  const std::chrono::nanoseconds patience_;
   const pid_t owner_;
-  std::mutex mutex_;  // held by a session
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable free_;
+  bool is_taken_ = false;  // by a session
   Workspace workspace_;
   std::uint32_t epoch_ = 0;
   Phase phase_;
@@ -248,7 +276,7 @@ class BasicPool<Hooks>::Session {
  public:
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
-  ~Session() { pool_.in_session_.store(false, std::memory_order_relaxed); }
+  ~Session() { pool_.give_back(); }
 
   int threads() const noexcept { return pool_.workers_; }
 
@@ -278,10 +306,9 @@ class BasicPool<Hooks>::Session {
 
  private:
   friend class BasicPool;
-  Session(BasicPool& pool, std::unique_lock<std::mutex> lock) : pool_(pool), lock_(std::move(lock)) {}
+  explicit Session(BasicPool& pool) : pool_(pool) {}
 
   BasicPool& pool_;
-  std::unique_lock<std::mutex> lock_;
 };
 
 using Pool = BasicPool<>;

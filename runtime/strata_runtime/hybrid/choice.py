@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,12 +20,10 @@ from strata_runtime.layers.experts import LoadedExperts
 from strata_runtime.layers.pool import PoolCompute
 from strata_runtime.native import HostHalf
 from strata_runtime.phases import Stopwatch
-from strata_runtime.provider import Provider, native_knobs
+from strata_runtime.provider import Provider, make_pool
 
 if TYPE_CHECKING:
     from strata_runtime._settings import Settings
-
-_THREADS = "pool.threads"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +81,12 @@ def choose_executor(
         device_plan=verify.device_plan,
         all_resident=verify.all_resident,
     )
-    knobs = dict(native_knobs(provider, settings))
     values = {knob.name: getattr(getattr(settings, knob.section), knob.attribute) for knob in provider.knobs}
     present = [signal.name for signal in provider.signals if signal.exists(values)]
 
-    def make_half(threads: int) -> HostHalf:
+    def make_half() -> HostHalf:
         return compute.native.make_host_half(
-            list({**knobs, _THREADS: str(threads)}.items()),
+            compute.pool,
             [(layer.experts, residency.row(number)) for number, layer in enumerate(layers)],
             residency.slots,
             residency,
@@ -98,7 +96,7 @@ def choose_executor(
             present,
         )
 
-    executor = Hybrid(compute, residency, options, make_half, trim, stopwatch)
+    executor = Hybrid(compute, residency, options, make_half, partial(make_pool, provider, settings), trim, stopwatch)
     return WindowExecutor(executor, most, stopwatch, tuple(notes))
 
 

@@ -15,12 +15,15 @@ from strata_runtime.hybrid.residency import Residency
 from strata_runtime.layers.buffers import Buffers
 from strata_runtime.layers.executor import ExpertLayer, Trim
 from strata_runtime.layers.pool import PoolCompute
-from strata_runtime.native import HostHalf
+from strata_runtime.native import HostHalf, Pool
 from strata_runtime.native_device import HOST_STREAM
 from strata_runtime.phases import Laps, NoLaps
 
 RINGS_AT_MOST = 1 << 31
 """After so many a new host half is made: ring values are 32-bit numbers."""
+
+PATIENCE = 0.5
+"""Seconds for a host half to end: one that takes longer is stuck in the pool."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,7 @@ class Hybrid:
     """Shares out the experts of windows. For one thread.
 
     Makes a host half when one is needed: with the first window, after one that failed, when ring values run out, and
-    for every number of threads that the pool has had.
+    for every pool. It shares that of `compute` with the layers; when it is stuck there, they get a new one.
     """
 
     def __init__(
@@ -60,14 +63,15 @@ class Hybrid:
         compute: PoolCompute,
         residency: Residency,
         options: HybridOptions,
-        make_half: Callable[[int], HostHalf],
+        make_half: Callable[[], HostHalf],
+        make_pool: Callable[[], Pool],
         trim: Trim | None = None,
         laps: Laps | None = None,
     ) -> None:
         self.laps: Laps = laps or NoLaps()
         self._compute, self._residency, self._options, self._trim = compute, residency, options, trim
-        self._make_half = make_half
-        self._halves: dict[int, HostHalf] = {}  # by threads
+        self._make_half, self._make_pool = make_half, make_pool
+        self._halves: dict[Pool, HostHalf] = {}
         self._half: HostHalf | None = None  # of the newest window
         self._is_closed = False
         self._is_resident = False
@@ -83,14 +87,15 @@ class Hybrid:
         self._late = None
         # Before every window: a slot may have been lent meanwhile.
         self._is_resident = self._options.all_resident and self._residency.is_complete
-        self._half = self._half_of(self._compute.pool.threads)
+        self._half = self._half_of(self._compute.pool)
         self.laps.start()
         try:
             yield
         except BaseException as problem:
+            text = self._stall(problem)
             self._give_up()
-            if isinstance(problem, self._compute.native.StallError):
-                raise StallError(f"a window came to no end: {problem}".rstrip()) from None
+            if text is not None:
+                raise StallError(f"a window came to no end: {text}".rstrip()) from None
             raise
         self.laps.stop()
 
@@ -101,17 +106,24 @@ class Hybrid:
         while self._halves:
             self._halves.popitem()[1].stop(0.0)
 
-    def _half_of(self, threads: int) -> HostHalf:
-        half = self._halves.get(threads)
+    def _half_of(self, pool: Pool) -> HostHalf:
+        half = self._halves.get(pool)
         if half is None or half.ring > RINGS_AT_MOST:
-            half = self._halves[threads] = self._make_half(threads)
+            half = self._halves[pool] = self._make_half()
         return half
+
+    def _stall(self, problem: BaseException) -> str | None:
+        """Return what is said of a window whose halves did not meet; None for another problem."""
+        native = self._compute.native
+        if isinstance(problem, native.PoolBusy) and self._half is not None:
+            return f"{problem}\n{self._half.report()}"
+        return str(problem) if isinstance(problem, native.StallError) else None
 
     def _give_up(self) -> None:
         half, self._half, self._late = self._half, None, None
-        self._halves = {threads: other for threads, other in self._halves.items() if other is not half}
-        if half is not None:
-            half.stop(0.0)
+        self._halves = {pool: other for pool, other in self._halves.items() if other is not half}
+        if half is not None and not half.stop(PATIENCE):
+            self._compute.pool = self._make_pool()
 
     @property
     def _open(self) -> HostHalf:

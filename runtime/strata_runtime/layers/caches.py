@@ -7,6 +7,7 @@ from strata_runtime.errors import UserError
 from strata_runtime.layers.compute import Compute
 from strata_runtime.layers.kv_cache import KVCache, cache_values
 from strata_runtime.layers.rotary import rotary_angles
+from strata_runtime.layers.threads import cores_for_the_pool
 from strata_runtime.sizes import size
 
 
@@ -19,7 +20,8 @@ def make_cache(compute: Compute, network: Network, capacity: int, layers: int) -
         raise UserError(f"engine.context is {capacity}, but this model reads from 1 to {network.context_length} tokens")
     shape = (layers, 2, network.kv_heads, capacity, network.head_dim)
     try:
-        return compute.new_cache(shape, compute.constant(rotary_angles(network, capacity)))
+        with cores_for_the_pool():
+            return compute.new_cache(shape, compute.constant(rotary_angles(network, capacity)))
     except (RuntimeError, MemoryError):
         needed = size(compute.cache_bytes(cache_values(network, capacity, layers)))
         raise UserError(f"no memory for a KV cache of {needed}: lower engine.context ({capacity})") from None

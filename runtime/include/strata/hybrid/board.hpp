@@ -33,6 +33,8 @@ struct SignalFault {
 // `present` says which words exist; the others are not raised, and waiting for them is an error of the caller.
 class Board {
  public:
+  using Time = std::chrono::steady_clock::time_point;
+
   Board(protocol::Signals& signals, std::vector<protocol::Signal> present, std::vector<SignalFault> faults = {});
   Board(const Board&) = delete;
   Board& operator=(const Board&) = delete;
@@ -63,9 +65,9 @@ class Board {
   // Raises an error word to `value`, which is about ring value `ring`, as the faults have it.
   void raise_error(protocol::Signal signal, std::uint32_t ring, std::uint32_t value);
 
-  // Waits until the word has reached `ring`, and returns true, or false once it has been released. An idle waiter
-  // sleeps.
-  bool wait(protocol::Signal signal, std::uint32_t ring) const;
+  // Waits until the word has reached `ring`, and returns true, or false once it has been released or `until` is over.
+  // An idle waiter sleeps.
+  bool wait(protocol::Signal signal, std::uint32_t ring, std::optional<Time> until = std::nullopt) const;
 
   // For a kernel that looks at the word itself.
   const std::uint32_t* address(protocol::Signal signal) const noexcept { return &word(signal).value; }
@@ -82,6 +84,8 @@ class Board {
   const SignalFault* fault_of(protocol::Signal signal, std::uint32_t ring) const noexcept;
   void store(protocol::Signal signal, std::uint32_t ring) noexcept;
   void keep_released(protocol::Signal signal) noexcept;
+  void sleep_on(protocol::Word& word, std::uint32_t seen) const noexcept;
+  void wake_all(protocol::Word& word) const noexcept;
   void silence(protocol::Signal signal) noexcept;
   bool is_silenced(protocol::Signal signal) const noexcept;
   void pause_for(std::chrono::nanoseconds time) const noexcept;
@@ -91,6 +95,7 @@ class Board {
   std::atomic<std::uint64_t> silenced_{0};  // by a fault
   std::vector<SignalFault> faults_;
   std::atomic<bool> released_{false};
+  mutable std::atomic<int> sleepers_{0};
 };
 
 // The signal of a name. Throws std::invalid_argument listing the known ones.

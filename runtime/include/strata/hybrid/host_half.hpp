@@ -46,7 +46,7 @@ struct HostHalfOptions {
   std::chrono::nanoseconds timeout;
   std::vector<protocol::Signal> present;  // with plan_ready the host half plans, without it the device half does
   std::vector<SignalFault> faults;
-  int wedge = -1;  // a test's: the pool does not come back from a call before this file can be read
+  int wedge = -1;  // a test's: a call of the pool does not come back before this file can be read
 };
 
 // Owns the words, the blocks, and the thread between them and the pool. Where the device half runs on a CPU, it calls
@@ -57,9 +57,9 @@ struct HostHalfOptions {
 // nothing, and all that it uses is left behind.
 class HostHalf {
  public:
-  // `pool` is the thread's alone; `layers` outlive the object. Throws std::invalid_argument for layers of another
-  // hidden size, and without `seq`, which the thread waits for.
-  HostHalf(std::unique_ptr<Runner> pool, std::vector<HybridLayer> layers, HostHalfOptions options);
+  // `pool` may be the caller's too: its sessions and the thread's take turns. `layers` outlive the object. Throws
+  // std::invalid_argument for layers of another hidden size, and without `seq`, which the thread waits for.
+  HostHalf(std::shared_ptr<Runner> pool, std::vector<HybridLayer> layers, HostHalfOptions options);
   HostHalf(const HostHalf&) = delete;
   HostHalf& operator=(const HostHalf&) = delete;
   ~HostHalf();
@@ -82,7 +82,7 @@ class HostHalf {
   void wait(protocol::Signal signal, std::uint32_t ring);
 
   // Releases every word and waits for the thread for as long as `patience`. Returns whether it has ended: one that is
-  // stuck in the pool is left behind, with all that it uses. Idempotent.
+  // stuck in the pool is left behind, with all that it uses, the pool too. Idempotent.
   bool stop(std::chrono::nanoseconds patience) noexcept;
 
   // What the destructor does: stops with the rest of half a second, which began with the first call of `stop` or `end`.

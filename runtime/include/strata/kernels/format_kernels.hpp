@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstddef>
+#include <span>
 
 #include "strata/gen/knobs.hpp"
 #include "strata/kernels/named.hpp"
@@ -28,12 +29,14 @@ using Interleave = Named<void(const std::byte* weights, std::size_t row_bytes, s
 
 // Kernels of one format in its compute layout: matrices whose rows stand side by side in groups of `rows`.
 //
-// `interleave` makes one group. `dots[n - 1]` takes n tokens and whole groups, `row_bytes` being those of a group.
+// `interleave` makes one group. `interleaved_dot[n - 1]` takes n tokens and whole groups, `row_bytes` being those of a
+// group; so does `interleaved_dot_ahead[n - 1]`, which there is for few tokens: the same bits, fetched by hand.
 struct InterleavedKernels {
   std::size_t rows;
   std::size_t block_bytes;  // of one block of each of the rows
   Interleave interleave;
-  std::array<RowsDot, kMaxTokens> dots;
+  std::array<RowsDot, kMaxTokens> interleaved_dot;
+  std::span<const RowsDot> interleaved_dot_ahead;
 };
 
 // Kernels of one format: `rows_dot[n - 1]` takes n tokens. `interleaved` is null where blocks are read as stored.

@@ -20,12 +20,13 @@ inline constexpr std::size_t kLanesPerStep = 8;
 
 // The hardware fetches memory ahead as fast as it comes while little is done to each byte, and is in the way of nobody
 // then. With several tokens the core gets to fewer loads at a time, and memory would wait: from about four dot
-// instructions a cache line on, lines are fetched by hand, into the second-level cache and a few at a time.
-template <class Layout, std::size_t Lanes, std::size_t Tokens>
+// instructions a cache line on, lines are fetched by hand, into the second-level cache and a few at a time. On some
+// CPUs that pays with less work too: `Always` does it whatever the work.
+template <class Layout, std::size_t Lanes, std::size_t Tokens, bool Always>
 struct Ahead {
   static constexpr std::size_t kBytes = 6144;
   static constexpr std::size_t kLine = 64;
-  static constexpr bool kByHand = 5 * Lanes * Tokens * kLine >= 18 * Layout::kBytes;
+  static constexpr bool kByHand = Always || 5 * Lanes * Tokens * kLine >= 18 * Layout::kBytes;
 
   // Fetches what is read in `Share` of `Shares` equal parts of `Size` bytes, `kBytes` later. No address faults here.
   template <std::size_t Share, std::size_t Shares, std::size_t Size>
@@ -49,7 +50,7 @@ struct GroupDot<Format, Isa, Activation::kInt8> {
   using Ints = typename Isa::Ints;
   using Layout = typename Format::template Interleaved<Isa::kInterleaved>;
 
-  template <std::size_t Tokens>
+  template <std::size_t Tokens, bool Always>
   STRATA_INLINE static void run(const std::byte* group, std::size_t columns, const std::byte* const* inputs,
                                 float* const* out) {
     Int8Row x[Tokens];
@@ -62,7 +63,8 @@ struct GroupDot<Format, Isa, Activation::kInt8> {
       unroll<Tokens>([&](auto t) STRATA_LAMBDA { sums[t] = Isa::template start<Layout::kBias>(x[t].starts + block); });
       unroll<kLanesPerStep>([&](auto lane) STRATA_LAMBDA {
         const auto w = Layout::template quants<Isa, 0, decltype(lane)::value>(at);
-        Ahead<Layout, kLanesPerStep, Tokens>::template fetch<decltype(lane)::value, kLanesPerStep, Layout::kBytes>(at);
+        Ahead<Layout, kLanesPerStep, Tokens, Always>::template fetch<decltype(lane)::value, kLanesPerStep,
+                                                                     Layout::kBytes>(at);
         unroll<Tokens>([&](auto t) STRATA_LAMBDA {
           sums[t] = Isa::add_products(sums[t], w, x[t].values + block * Format::kBlock + 4 * lane);
         });
@@ -93,7 +95,7 @@ struct GroupDot<Format, Isa, Activation::kInt8x256> {
   static constexpr std::size_t kRoundParts = kParts / kRounds;
   static constexpr std::size_t kPairs = 4;  // of minimums
 
-  template <std::size_t Tokens>
+  template <std::size_t Tokens, bool Always>
   STRATA_INLINE static void run(const std::byte* group, std::size_t columns, const std::byte* const* inputs,
                                 float* const* out) {
     Int8x256Row x[Tokens];
@@ -117,7 +119,7 @@ struct GroupDot<Format, Isa, Activation::kInt8x256> {
           unroll<kPartLanes>([&](auto i) STRATA_LAMBDA {
             constexpr std::size_t kLane = kFirstLane + decltype(i)::value;
             const auto w = Layout::template quants<Isa, kLane / kLanesPerStep, kLane % kLanesPerStep>(quants);
-            Ahead<Layout, kLanes, Tokens>::template fetch<kLane, kLanes / kRounds, Layout::kBytes / kRounds>(
+            Ahead<Layout, kLanes, Tokens, Always>::template fetch<kLane, kLanes / kRounds, Layout::kBytes / kRounds>(
                 at + round * (Layout::kBytes / kRounds));
             unroll<Tokens>([&](auto t) STRATA_LAMBDA {
               sums[t] = Isa::add_products(sums[t], w, x[t].values + first * (4 * kPartLanes) + 4 * kLane);
@@ -196,10 +198,20 @@ STRATA_INLINE void interleave_block(const std::byte* const* block, std::byte* to
 }
 
 // One group. A function of its own: one for every number of tokens.
-template <class Format, class Isa, std::size_t Tokens>
+template <class Format, class Isa, std::size_t Tokens, bool Always>
 [[gnu::noinline]] void dot_group(const std::byte* group, std::size_t columns, const std::byte* const* x,
                                  float* const* out) {
-  GroupDot<Format, Isa>::template run<Tokens>(group, columns, x, out);
+  GroupDot<Format, Isa>::template run<Tokens, Always>(group, columns, x, out);
+}
+
+template <class Format, class Isa, std::size_t Tokens, bool Always>
+STRATA_INLINE void dot_groups(const RowsDotArgs& args) {
+  constexpr std::size_t kRows = Isa::kInterleaved;
+  float* out[Tokens];
+  for (std::size_t group = 0; group < args.rows / kRows; ++group) {
+    for (std::size_t t = 0; t < Tokens; ++t) out[t] = args.out[t] + group * kRows;
+    dot_group<Format, Isa, Tokens, Always>(args.weights + group * args.row_bytes, args.columns, args.x, out);
+  }
 }
 
 }  // namespace kernels
@@ -217,12 +229,13 @@ void interleave(const std::byte* weights, std::size_t row_bytes, std::size_t blo
 
 template <class Format, class Isa, std::size_t Tokens>
 void interleaved_dot(const RowsDotArgs& args) {
-  constexpr std::size_t kRows = Isa::kInterleaved;
-  float* out[Tokens];
-  for (std::size_t group = 0; group < args.rows / kRows; ++group) {
-    for (std::size_t t = 0; t < Tokens; ++t) out[t] = args.out[t] + group * kRows;
-    kernels::dot_group<Format, Isa, Tokens>(args.weights + group * args.row_bytes, args.columns, args.x, out);
-  }
+  kernels::dot_groups<Format, Isa, Tokens, false>(args);
+}
+
+// The same, for CPUs on which fetching by hand pays whatever the work.
+template <class Format, class Isa, std::size_t Tokens>
+void interleaved_dot_ahead(const RowsDotArgs& args) {
+  kernels::dot_groups<Format, Isa, Tokens, true>(args);
 }
 
 }  // namespace strata
