@@ -94,15 +94,15 @@ void Board::raise_error(Signal signal, std::uint32_t ring, std::uint32_t value) 
 
 void Board::sleep_on(protocol::Word& word, std::uint32_t seen) const noexcept {
   const timespec limit{0, static_cast<long>(std::chrono::nanoseconds(kLongestSleep).count())};
-  sleepers_.fetch_add(1, std::memory_order_seq_cst);
+  sleepers_.fetch_add(1, std::memory_order_acq_rel);
   syscall(SYS_futex, &word.value, FUTEX_WAIT_PRIVATE, seen, &limit, nullptr, 0);
   sleepers_.fetch_sub(1, std::memory_order_relaxed);
 }
 
 // After the word was written. A sleeper that counts itself too late to be seen here finds the word changed.
 void Board::wake_all(protocol::Word& word) const noexcept {
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-  if (sleepers_.load(std::memory_order_seq_cst) == 0) return;
+  // Of two read-modify-writes one is first.
+  if (sleepers_.fetch_add(0, std::memory_order_acq_rel) == 0) return;
   syscall(SYS_futex, &word.value, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
 }
 

@@ -12,12 +12,16 @@ from strata_runtime.knobs.info import Condition, Values
 class SignalInfo:
     """One word of the memory through which the two halves of a window meet.
 
-    `writer` raises it, the other half reads it. `raised` says what has happened then, `missing` what follows if it
-    never does. `when` None: it always exists.
+    `kind`: `ring` is raised for every layer, to its ring value; `error` is 0, or what went wrong. `writer` raises it,
+    the other half reads it. `stamped`: behind it lie data that hold the same ring value once they are there, so that a
+    word which comes before them is noticed. `raised` says what has happened then, `missing` what follows if it never
+    does. `when` None: it always exists.
     """
 
     name: str
+    kind: Literal["ring", "error"]
     writer: Literal["device", "host"]
+    stamped: bool
     raised: str
     missing: str
     when: Condition | None = None

@@ -16,6 +16,7 @@ from strata_runtime.hybrid.choice import choose_executor
 from strata_runtime.knobs import resolve
 from strata_runtime.model import Model
 from strata_runtime.provider import Provider
+from strata_runtime.signals import SignalInfo
 from support.checkpoints import make_config, write_checkpoint
 from support.gate import Gate, child_code, opened_at_end
 
@@ -37,8 +38,6 @@ KNOBS: Mapping[str, Mapping[str, object]] = {
     "device plan, all late, slots": {"verify_device_plan": True, "verify_defer_cpu": "1", "expert_cache": SOME},
     "cap and skip": {"verify_ecap": 5, "route_tail_skip": 1, "expert_cache": SOME},
 }
-WORDS = ("seq", "plan_ready", "pcie_ready", "rows_ready", "partial_ready")
-UNSTAMPED = {"pcie_ready"}  # nothing stands behind it that could come after it
 
 Make = Callable[..., Model]
 
@@ -82,9 +81,10 @@ def read(model: Model) -> torch.Tensor:
     return torch.cat([model.forward(part, cache, logits="all", window=True) for part in (IDS[:3], IDS[3:])])
 
 
-def words_of(provider: Provider, settings: Mapping[str, object]) -> list[str]:
+def words_of(provider: Provider, settings: Mapping[str, object]) -> list[SignalInfo]:
+    """The words that layers are raised and waited for with: those of errors have tests of their own."""
     values = resolve(provider.knobs, environ={}, python=settings).values
-    return [signal.name for signal in provider.signals if signal.name in WORDS and signal.exists(values)]
+    return [signal for signal in provider.signals if signal.kind == "ring" and signal.exists(values)]
 
 
 @pytest.mark.parametrize("knobs", KNOBS)
@@ -96,8 +96,9 @@ def test_a_faulty_word_costs_time_or_its_request_and_nothing_else(
     expected = read(make(**settings))
     # The layer in the middle of the second window: one that defers where any does.
     ring = MIXTURES + 3
-    for word in words_of(provider, settings):
-        is_survived = kind == "late" or (kind == "early" and word in UNSTAMPED)
+    for signal in words_of(provider, settings):
+        word = signal.name
+        is_survived = kind == "late" or (kind == "early" and not signal.stamped)
         # An early one that is noticed ends its delay.
         model = make([(word, kind, ring, 15 * MS if is_survived else 5000 * MS)], **settings)
         if is_survived:
@@ -117,7 +118,15 @@ def test_every_combination_has_its_words(provider: Provider, knobs: str) -> None
         expected.remove("plan_ready")
     if knobs in ("late below 0.5", "late below 0.5, slots", "check"):
         expected.add("partial_ready")
-    assert set(words_of(provider, KNOBS[knobs])) == expected
+    assert {signal.name for signal in words_of(provider, KNOBS[knobs])} == expected
+
+
+def test_what_a_window_does_follows_from_the_signals_that_exist(make: Make, provider: Provider) -> None:
+    for settings in KNOBS.values():
+        executor: Any = make(**settings)._windows
+        words = {signal.name for signal in words_of(provider, settings)}
+        assert (executor._options.threshold is not None) == ("partial_ready" in words)
+        assert executor._options.device_plan == ("plan_ready" not in words)
 
 
 def test_a_wedged_pool_ends_its_request_with_a_report_and_the_next_one_works(make: Make, gate: Gate) -> None:

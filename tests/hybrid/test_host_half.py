@@ -15,12 +15,16 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from strata_gen.model.protocol import Side, WordKind
+from strata_gen.paths import specs_root
+from strata_gen.specs import load_specs
 from strata_runtime.provider import Provider
 from support.gate import Gate, child_code, opened_at_end
 
+WORDS = tuple(word for protocol in load_specs((specs_root(),)).protocols for word in protocol.words)
 HIDDEN, WIDTH, EXPERTS, TOP_K = 64, 32, 12, 4
 PICKS, TOKENS = 16, 8
-PRESENT = ("seq", "plan_ready", "pcie_ready", "rows_ready", "partial_ready", "plan_error", "wait_error")
+PRESENT = tuple(word.name for word in WORDS)
 KNOBS = [("pool.threads", "2")]
 MS = 1_000_000
 NOBODY, DEVICE, CPU = range(3)
@@ -153,19 +157,32 @@ def ask(half: Half, waits: Sequence[str]) -> None:
         assert (half.rows[: ids.size][is_cpus] == half.expected(1, ids, x)[is_cpus]).all()
 
 
-SIGNALS = ("seq", "plan_ready", "pcie_ready", "partial_ready", "rows_ready")
+SIGNALS = tuple(word.name for word in WORDS if word.kind is WordKind.RING)
+# As they are raised: rows_ready is the last.
+WAITS = sorted(
+    (word.name for word in WORDS if word.kind is WordKind.RING and word.writer is Side.HOST),
+    key=lambda name: name == "rows_ready",
+)
+
+
+def test_the_package_has_the_words_of_the_specs(provider: Provider) -> None:
+    told = [(signal.name, signal.kind, signal.writer, signal.stamped) for signal in provider.signals]
+    assert told == [(word.name, word.kind, word.writer, word.stamp is not None) for word in WORDS]
 
 
 @pytest.mark.parametrize("heavy_from", [None, 0.1])
 @pytest.mark.parametrize("signal", SIGNALS)
 @pytest.mark.parametrize("kind", ["late", "never", "early", "twice"])
-def test_a_faulty_signal_is_survived_or_noticed(make: Any, signal: str, kind: str, heavy_from: float | None) -> None:
-    is_survived = kind == "late" or (kind == "early" and signal == "pcie_ready")
+def test_a_faulty_signal_is_survived_or_noticed(
+    make: Any, provider: Provider, signal: str, kind: str, heavy_from: float | None
+) -> None:
+    stamped = {each.name for each in provider.signals if each.stamped}
+    is_survived = kind == "late" or (kind == "early" and signal not in stamped)
     # An early one that is noticed ends its delay.
     half = make(
         heavy_from=heavy_from, timeout=150 * MS, faults=[(signal, kind, 2, 30 * MS if is_survived else 5000 * MS)]
     )
-    waits = SIGNALS[1:]
+    waits = WAITS
     if is_survived:
         ask(half, waits)
         return

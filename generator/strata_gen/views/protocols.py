@@ -195,7 +195,9 @@ def _signal(word: Word, plan: Plan) -> tuple[str, ...]:
     when = () if word.when is None else (f"when={condition_argument(word.when, plan.specs.knobs)}",)
     return (
         f"name={quoted(word.name)}",
+        f"kind={quoted(str(word.kind))}",
         f"writer={quoted(str(word.writer))}",
+        f"stamped={word.stamp is not None}",
         f"raised={quoted(word.raised)}",
         f"missing={quoted(word.missing)}",
         *when,

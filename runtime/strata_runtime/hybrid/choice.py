@@ -70,19 +70,18 @@ def choose_executor(
         )
     if not shares:
         return WindowExecutor(Direct(compute, trim, stopwatch), most, stopwatch, tuple(notes))
-    has_split = verify.defer_cpu != "0" and verify.defer_cpu_below < 1 and not verify.device_plan
+    values = {knob.name: getattr(getattr(settings, knob.section), knob.attribute) for knob in provider.knobs}
+    present = [signal.name for signal in provider.signals if signal.exists(values)]
     options = HybridOptions(
         hidden=network.hidden_size,
         width=network.expert_width,
         tokens=most,
         top_k=network.top_k,
         defer=verify.defer_cpu,
-        threshold=verify.defer_cpu_below if has_split else None,
-        device_plan=verify.device_plan,
+        threshold=verify.defer_cpu_below if "partial_ready" in present else None,
+        device_plan="plan_ready" not in present,
         all_resident=verify.all_resident,
     )
-    values = {knob.name: getattr(getattr(settings, knob.section), knob.attribute) for knob in provider.knobs}
-    present = [signal.name for signal in provider.signals if signal.exists(values)]
 
     def make_half() -> HostHalf:
         return compute.native.make_host_half(

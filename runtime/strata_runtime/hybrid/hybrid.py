@@ -28,9 +28,10 @@ PATIENCE = 0.5
 
 @dataclass(frozen=True, slots=True)
 class HybridOptions:
-    """Sizes of a row and of an expert, and what the knobs `verify.*` say.
+    """Sizes of a row and of an expert, and what the knobs `verify.*` and the signals that exist under them say.
 
     `threshold`: weight from which on CPU rows are waited for in their own layer; None: no split, all join late.
+    `device_plan`: the host makes no plan, so the device half does.
     """
 
     hidden: int
