@@ -6,7 +6,7 @@ import shutil
 import sysconfig
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
 from typing import Literal
@@ -15,12 +15,13 @@ from strata_gen import __version__
 from strata_gen.artifact import damage, put_in_place, read_facts, seal
 from strata_gen.cache import ArtifactCache, open_cache
 from strata_gen.errors import GeneratorError
+from strata_gen.gpu_compiler import check_gpu_compiler, find_gpu_compiler
 from strata_gen.import_check import check_package
 from strata_gen.jobs import default_jobs
 from strata_gen.key import build_key, python_abi
 from strata_gen.layout import Layout
 from strata_gen.locks import held
-from strata_gen.model.target import Backend
+from strata_gen.model.target import Backend, show_version
 from strata_gen.native_build import NativeBuild
 from strata_gen.progress import Reporter
 from strata_gen.reemit import write_reemit
@@ -29,6 +30,8 @@ from strata_gen.toolchain import Toolchain, check_toolchain, find_toolchain
 from strata_gen.tree import Tree
 from strata_gen.views.package import PYTHON_FOLDER
 from strata_gen.write import write_tree
+
+_PACKAGED = (Backend.CPU, Backend.CUDA)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,16 +74,16 @@ class BuildResult:
                 return f"built {self.package} in {self.seconds:.1f} s: {count} ({key})"
 
 
-def refuse_without_host_code(plan: Plan) -> None:
-    """Raise `GeneratorError` for a target that nothing can be compiled for yet, naming why for each kernel."""
+def refuse_without_package(plan: Plan) -> None:
+    """Raise `GeneratorError` for a target that there are no packages for, naming why for each kernel."""
     target = plan.target
-    if target.backend is Backend.CPU:
+    if target.backend in _PACKAGED and plan.host is not None:
         return
     refusals = [f"{kernel.name} ({kernel.refusal(target)})" for kernel in plan.specs.kernels if kernel.refusal(target)]
     name = f"{target.backend} {target.name}"
     why = f"refused: {'; '.join(refusals)}" if refusals else "no kernel is declared for it"
     raise GeneratorError(
-        f"there is nothing to compile for {name}: {why}",
+        f"there are no packages for {name}: {why}",
         mend=f"'strata-gen emit --target {name}' writes what exists, 'strata-gen targets' shows the whole matrix",
     )
 
@@ -97,12 +100,17 @@ def require_python_headers() -> None:
 
 
 def target_toolchain(plan: Plan, environ: Mapping[str, str]) -> Toolchain:
-    """Find the C++ compiler and check it against the target. Raises `GeneratorError`."""
-    target = plan.target
-    flags = (*target.architecture_flags, *target.flags, *(flag for level in target.levels for flag in level.flags))
+    """Find the target's compilers and check them against the specs. Raises `GeneratorError`."""
+    target, host = plan.target, plan.host
+    assert host is not None
+    flags = (*host.architecture_flags, *host.flags, *(flag for level in host.levels for flag in level.flags))
     toolchain = find_toolchain(environ, flags if any("native" in flag for flag in flags) else ())
-    check_toolchain(toolchain, target)
-    return toolchain
+    check_toolchain(toolchain, host)
+    if target.backend is Backend.CPU:
+        return toolchain
+    gpu = find_gpu_compiler(environ)
+    check_gpu_compiler(gpu, target)
+    return replace(toolchain, gpu=gpu)
 
 
 def _facts(request: BuildRequest, toolchain: Toolchain, key: str, seen: Mapping[str, object]) -> dict[str, object]:
@@ -115,8 +123,10 @@ def _facts(request: BuildRequest, toolchain: Toolchain, key: str, seen: Mapping[
         "generator": __version__,
         "python_abi": python_abi(),
         "pybind11": metadata.version("pybind11"),
-        "compiler": f"{toolchain.family} {'.'.join(map(str, toolchain.version))} {toolchain.machine}",
+        "compiler": f"{toolchain.family} {show_version(toolchain.version)} {toolchain.machine}",
+        "gpu_compiler": f"{toolchain.gpu.family} {show_version(toolchain.gpu.version)}" if toolchain.gpu else "",
         "compile_knobs": dict(plan.compile_values),
+        "runs_on": list(plan.target.runs_on),
         **seen,
     }
 
@@ -203,7 +213,7 @@ def build(request: BuildRequest, reporter: Reporter, environ: Mapping[str, str])
 
     Raises `GeneratorError` for what the user can mend and `BuildFailure` when compiling or importing fails.
     """
-    refuse_without_host_code(request.tree.plan)
+    refuse_without_package(request.tree.plan)
     toolchain = target_toolchain(request.tree.plan, environ)
     require_python_headers()
     cache = open_cache(environ, reporter) if request.use_cache else None

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from strata_gen.artifact import damage, put_in_place, read_facts
 from strata_gen.progress import Reporter
-from strata_gen.toolchain import setting
+from strata_gen.tools import setting
 
 BUDGET_BYTES = 2 << 30
 

@@ -90,7 +90,7 @@ class Describer:
         kernel = self.grammar.kernels[name.kernel]
         if name.isa in self.devices and (reason := kernel.refusal(self.devices[name.isa])):
             return f"refused: {reason}"
-        rules = (pruning_of(kernel, name, target) for target in self._having(name.isa))
+        rules = (pruning_of(kernel, name, target.levels) for target in self._having(name.isa))
         beside = dict.fromkeys(rule.covered_by for rule in rules if rule is not None)
         return f"built, except beside {' and '.join(beside)}" if beside else "built"
 
@@ -125,7 +125,8 @@ class Describer:
 
     def _places(self, kernel: Kernel, name: KernelName) -> Iterator[Fact]:
         rules = {
-            f"{target.backend} {target.name}": pruning_of(kernel, name, target) for target in self._having(name.isa)
+            f"{target.backend} {target.name}": pruning_of(kernel, name, target.levels)
+            for target in self._having(name.isa)
         }
         having = ", ".join(target for target, rule in rules.items() if rule is None)
         if name.isa not in self.devices:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from strata_gen.artifact import damage, read_facts
-from strata_gen.build import refuse_without_host_code, target_toolchain
+from strata_gen.build import refuse_without_package, target_toolchain
 from strata_gen.cache import ArtifactCache, cache_root
 from strata_gen.errors import GeneratorError
 from strata_gen.key import build_key
@@ -105,7 +105,7 @@ def foresee(tree: Tree, layout: Layout, environ: Mapping[str, str], reporter: Re
     changes = compare_tree(layout.tree, tree.files)
     package = tree.plan.package
     try:
-        refuse_without_host_code(tree.plan)
+        refuse_without_package(tree.plan)
     except GeneratorError as problem:
         return Foresight(tree.target, package, changes, "", "refused", (), problem.what)
     toolchain = target_toolchain(tree.plan, environ)

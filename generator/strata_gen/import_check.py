@@ -47,7 +47,7 @@ def check_package(tree: Tree, package: Path, log: Path, reporter: Reporter) -> d
 
     Returns `abi_version`, and the `isa` in use when it was imported. Raises `BuildFailure`.
     """
-    host, weakest = read_host(), tree.plan.target.levels[0]
+    host, weakest = read_host(), tree.plan.levels[0]
     if lacking := host.missing(weakest):
         reporter.say(f"{tree.plan.package} is not imported to check it: this CPU lacks {', '.join(lacking)}")
         return {"abi_version": _declared_abi(tree)}

@@ -22,13 +22,14 @@ def python_abi() -> str:
 
 
 def build_key(files: Iterable[GeneratedFile], toolchain: Toolchain) -> str:
-    """Return the hex SHA-256 over tree contents, compiler, flags, Python ABI and pybind11 release.
+    """Return the hex SHA-256 over tree contents, compilers, flags, Python ABI and pybind11 release.
 
     Folders, mtimes, job counts, the compiler's path and the rest of the environment have no part in it.
     """
     parts = [
         _RECIPE,
         toolchain.identity,
+        toolchain.gpu.identity if toolchain.gpu else "",
         "\0".join(toolchain.compile_flags),
         "\0".join(toolchain.link_flags),
         python_abi(),

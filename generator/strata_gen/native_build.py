@@ -29,7 +29,7 @@ from strata_gen.write import read_manifest, write_atomically
 CMAKE_MINIMUM = (3, 25)
 _STAMP = "strata-configured.json"
 _PROGRESS = re.compile(r"^\[(\d+)/(\d+)\] (.*)$")
-_OBJECT = re.compile(r"(?:Building CXX object |-o )CMakeFiles/[^/]+\.dir/(\S+)\.o(?: -c|$)")
+_OBJECT = re.compile(r"(?:Building (?:CXX|CUDA) object |-o )CMakeFiles/[^/]+\.dir/(\S+)\.o(?: -c|$)")
 
 
 def _lines(process: subprocess.Popen[str], log: IO[str]) -> Iterator[str]:
@@ -62,6 +62,11 @@ class NativeBuild:
             "CMAKE_CXX_COMPILER_LAUNCHER": tool.launcher,
             "CMAKE_CXX_FLAGS": shlex.join(tool.compile_flags),
             "CMAKE_MODULE_LINKER_FLAGS": shlex.join(tool.link_flags),
+            **(
+                {"CMAKE_CUDA_COMPILER": tool.gpu.compiler, "CMAKE_CUDA_HOST_COMPILER": tool.compiler}
+                if tool.gpu
+                else {}
+            ),
             "Python_EXECUTABLE": python,
             "pybind11_DIR": pybind11.get_cmake_dir(),
         }
@@ -70,7 +75,8 @@ class NativeBuild:
         return [cmake, *folders, *(f"-D{name}={value}" for name, value in settings.items())]
 
     def _stamp(self, command: Sequence[str]) -> dict[str, object]:
-        return {"command": list(command), "compiler": self.toolchain.identity, "python": python_abi()}
+        compilers = [self.toolchain.identity, *([self.toolchain.gpu.identity] if self.toolchain.gpu else [])]
+        return {"command": list(command), "compiler": compilers, "python": python_abi()}
 
     def stale_reason(self) -> str | None:
         """Say why the CMake folder has to be started anew; None when it can be used as it is."""

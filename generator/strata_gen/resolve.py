@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -11,11 +12,13 @@ from itertools import takewhile
 from strata_gen.build_values import read_set_values, settle_build_values
 from strata_gen.diagnostics import did_you_mean
 from strata_gen.errors import GeneratorError
+from strata_gen.gpus import visible_gpus
 from strata_gen.host import HostCpu, best_level, read_host
 from strata_gen.model.knob import KnobValue
 from strata_gen.model.specset import SpecSet
-from strata_gen.model.target import Backend, Target
+from strata_gen.model.target import Backend, CpuLevel, Target
 
+_NATIVE = "native"
 _CUDA_VARIANT = re.compile(r"(sm_[0-9]+)([af])")
 
 
@@ -26,6 +29,18 @@ class Plan:
     specs: SpecSet
     target: Target
     compile_values: Mapping[str, KnobValue]
+
+    @property
+    def host(self) -> Target | None:
+        """The CPU target whose levels the package has: itself, or the one that a GPU target names; None without one."""
+        if self.target.backend is Backend.CPU:
+            return self.target
+        return next((target for target in self.specs.targets if target.name == self.target.host), None)
+
+    @property
+    def levels(self) -> tuple[CpuLevel, ...]:
+        """The micro-kernel levels in the package, weakest first."""
+        return self.host.levels if self.host else ()
 
     @property
     def package(self) -> str:
@@ -117,11 +132,28 @@ def _settle_native(target: Target, host: HostCpu) -> Target:
     return replace(target, levels=(level,), dot=level.dot)
 
 
+def _native_gpu(backend: Backend, known: Mapping[str, Target], environ: Mapping[str, str]) -> Target:
+    """Return the target of this machine's GPUs, which are all of one architecture."""
+    where = f"--target {backend} {_NATIVE}"
+    gpus = visible_gpus(environ)
+    archs = sorted({gpu.arch for gpu in gpus}, key=natural_key)
+    if len(archs) > 1:
+        raise GeneratorError(
+            f"this machine's GPUs are of several architectures: {', '.join(archs)}",
+            where=where,
+            mend=f"name those to build for: --target {backend} {' '.join(archs)}",
+        )
+    if archs[0] not in known:
+        raise GeneratorError(f"there is no {backend} target for this machine's {gpus[0]}", where=where)
+    return known[archs[0]]
+
+
 def find_target(specs: SpecSet, backend: str, name: str, host: HostCpu | None = None) -> Target:
     """Return the target that `--target BACKEND NAME` means; `name` may be an alias.
 
-    A `native` target gets exactly the best level of `host` (default: this machine). Raises `GeneratorError` for
-    backends and names that are not declared, for a target of another backend, and for architecture suffixes.
+    A `native` target gets exactly the best level of `host` (default: this machine); `native` of CUDA is the target of
+    this machine's GPUs. Raises `GeneratorError` for backends and names that are not declared, for a target of another
+    backend, for architecture suffixes, and when there is no GPU to ask.
     """
     kind = _find_backend(backend)
     known = {
@@ -130,6 +162,8 @@ def find_target(specs: SpecSet, backend: str, name: str, host: HostCpu | None = 
         if target.backend is kind
         for known_as in (target.name, *target.aliases)
     }
+    if kind is Backend.CUDA and name == _NATIVE:
+        return _native_gpu(kind, known, os.environ)
     if name not in known:
         raise _unknown_target(specs, kind, name, known)
     target = known[name]

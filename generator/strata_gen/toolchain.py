@@ -12,19 +12,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from strata_gen.errors import GeneratorError
+from strata_gen.gpu_compiler import GpuCompiler
 from strata_gen.model.target import CompilerFamily, Target, Version, show_version
+from strata_gen.tools import setting
 
 CANDIDATES = ("c++", "g++", "clang++")
 LAUNCHERS = ("ccache", "sccache", "distcc", "icecc")
 # Releases before these lack parts of C++20 that the runtime uses.
-CXX20_SINCE: Mapping[CompilerFamily, Version] = {CompilerFamily.GCC: (11,), CompilerFamily.CLANG: (14,)}
+CXX20_SINCE: Mapping[CompilerFamily, Version] = {CompilerFamily.GCC: (11,), CompilerFamily.CLANG: (19,)}
 _BREAKS_ARITHMETIC = ("-ffast-math", "-Ofast", "-funsafe-math-optimizations", "-ffinite-math-only")
 _INSTALL = "install one: Debian and Ubuntu 'apt-get install g++', Fedora 'dnf install gcc-c++', Arch 'pacman -S gcc'"
 
 
 @dataclass(frozen=True, slots=True)
 class Toolchain:
-    """A C++ compiler and the flags that the user adds to every compile and link.
+    """A C++ compiler and the flags that the user adds to every compile and link; for a GPU its compiler too.
 
     `identity` is a hash over what the compiler says of itself; it knows neither its path nor its name.
     """
@@ -37,14 +39,11 @@ class Toolchain:
     compile_flags: tuple[str, ...]
     link_flags: tuple[str, ...]
     identity: str
+    gpu: GpuCompiler | None = None
 
     def __str__(self) -> str:
-        return f"{self.family} {show_version(self.version)} ({self.compiler})"
-
-
-def setting(environ: Mapping[str, str], name: str) -> str | None:
-    """Return an environment variable; one that is empty or blank counts as unset."""
-    return environ.get(name, "").strip() or None
+        own = f"{self.family} {show_version(self.version)} ({self.compiler})"
+        return f"{own}, {self.gpu}" if self.gpu else own
 
 
 def _words(environ: Mapping[str, str], name: str) -> tuple[str, ...]:

@@ -15,7 +15,10 @@ from pathlib import Path
 
 from strata_gen.errors import GeneratorError
 
-_DEVIATE = ("CMAKE_", "CPATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "CXX", "LDFLAGS", "NINJA_STATUS")
+_DEVIATE = (
+    *("CMAKE_", "CPATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "CXX", "LDFLAGS", "NINJA_STATUS"),
+    *("NVCC_", "CUDACXX", "CUDAFLAGS", "CUDAARCHS", "CUDAHOSTCXX"),
+)
 
 
 def _version_of(command: Path) -> tuple[int, ...]:
@@ -25,6 +28,11 @@ def _version_of(command: Path) -> tuple[int, ...]:
         return ()
     match = re.search(r"(\d+)\.(\d+)", done.stdout)
     return tuple(int(part) for part in match.groups()) if match and done.returncode == 0 else ()
+
+
+def setting(environ: Mapping[str, str], name: str) -> str | None:
+    """Return an environment variable; one that is empty or blank counts as unset."""
+    return environ.get(name, "").strip() or None
 
 
 def find_tool(name: str, minimum: tuple[int, ...] = ()) -> Path:

@@ -11,6 +11,7 @@ from types import ModuleType
 from strata_gen.emitter import GeneratedFile
 from strata_gen.errors import GeneratorError
 from strata_gen.kinds import KINDS
+from strata_gen.model.target import Backend
 from strata_gen.paths import project_root, templates_root
 from strata_gen.render import EMITTER_MODULES, render, render_tree
 from strata_gen.resolve import Plan
@@ -19,6 +20,7 @@ from strata_gen.views import package
 
 NATIVE_FOLDERS = ("runtime/include", "runtime/src", "tests/native")
 _SOURCE_SUFFIXES = (".h", ".hpp", ".cpp", ".inc")
+_GPU_SUFFIXES = {Backend.CUDA: (".cu", ".cuh")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,17 +46,22 @@ class Tree:
         return next(file.text for file in self.files if file.path == path)
 
 
-def _handwritten_paths(project: Path) -> Iterator[Path]:
+def source_suffixes(backend: Backend) -> tuple[str, ...]:
+    """Return the suffixes of the hand-written sources that trees of a backend have."""
+    return (*_SOURCE_SUFFIXES, *_GPU_SUFFIXES.get(backend, ()))
+
+
+def _handwritten_paths(project: Path, suffixes: tuple[str, ...]) -> Iterator[Path]:
     yield project / "CMakeLists.txt"
     for folder in NATIVE_FOLDERS:
-        found = (path for path in (project / folder).rglob("*") if path.suffix in _SOURCE_SUFFIXES)
+        found = (path for path in (project / folder).rglob("*") if path.suffix in suffixes)
         yield from sorted(path for path in found if path.is_file())
 
 
-def handwritten_files(project: Path) -> tuple[GeneratedFile, ...]:
-    """Return copies of the native sources that no spec changes, under the same paths as in the project."""
+def handwritten_files(project: Path, backend: Backend) -> tuple[GeneratedFile, ...]:
+    """Return copies of a backend's sources that no spec changes, under the same paths as in the project."""
     copies = []
-    for path in _handwritten_paths(project):
+    for path in _handwritten_paths(project, source_suffixes(backend)):
         name = path.relative_to(project).as_posix()
         try:
             copies.append(GeneratedFile(name, path.read_text(encoding="utf-8"), (), origin=name))
@@ -73,12 +80,12 @@ def hash_specs(roots: Sequence[Path]) -> str:
     return digest.hexdigest()
 
 
-def _inputs(project: Path, roots: Sequence[Path]) -> tuple[Path, ...]:
+def _inputs(project: Path, roots: Sequence[Path], backend: Backend) -> tuple[Path, ...]:
     specs = [path for root in roots for kind in KINDS for path in (root / kind.folder, *spec_files(root, kind))]
     folders = {templates_root(), project / "templates"}
     templates = [path for folder in folders for path in (folder, *folder.rglob("*.j2"))]
     native = [path for folder in NATIVE_FOLDERS for path in (project / folder, *(project / folder).rglob("*"))]
-    native = [path for path in native if path.is_dir() or path.suffix in _SOURCE_SUFFIXES]
+    native = [path for path in native if path.is_dir() or path.suffix in source_suffixes(backend)]
     modules = Path(__file__).resolve().parent.rglob("*.py")
     everything = {*specs, *templates, *modules, *native, project / "CMakeLists.txt"}
     return tuple(sorted(path for path in everything if path.exists()))
@@ -97,7 +104,7 @@ def make_tree(
     builds of something smaller.
     """
     root = project or project_root()
-    files = (*render_tree(plan, modules, root / "templates"), *handwritten_files(root))
+    files = (*render_tree(plan, modules, root / "templates"), *handwritten_files(root, plan.target.backend))
     files += render(plan, package.emitters([file.path for file in files]))
     ordered = tuple(sorted(files, key=lambda file: file.path))
-    return Tree(plan, ordered, hash_specs(roots), _inputs(root, roots))
+    return Tree(plan, ordered, hash_specs(roots), _inputs(root, roots, plan.target.backend))

@@ -5,6 +5,7 @@
 #include "strata/device/flag_wait.hpp"
 #include "strata/device/late_add.hpp"
 #include "strata/device/publish.hpp"
+#include "strata/device/query.hpp"
 #include "strata/device/resident_plan.hpp"
 #include "strata/device/router_topk.hpp"
 #include "strata/device/rows_copy.hpp"
@@ -176,6 +177,19 @@ void expert_down(const std::string& format, int tokens, int top_k, int hidden, i
                           stream);
 }
 
+py::tuple query(int number) {
+  if constexpr (target::kBackend == target::Backend::kCpu) {
+    throw std::runtime_error(std::string("this package is for CPUs (") + target::kName + "), and knows no GPU");
+  } else {
+    const auto facts = [&] {
+      const py::gil_scoped_release released;
+      return device::query(number);
+    }();
+    return py::make_tuple(facts.count, facts.name, facts.arch, facts.free_bytes, facts.total_bytes, facts.driver,
+                          facts.runtime);
+  }
+}
+
 }  // namespace
 
 void bind_device(py::module_& module) {
@@ -184,6 +198,7 @@ void bind_device(py::module_& module) {
   device.attr("PLAN_BYTES") = sizeof(Plan);
   device.attr("OWNER_OFFSET") = offsetof(Plan, owner);
   device.attr("DOORBELL_BYTES") = sizeof(device::Doorbell);
+  device.def("query", query, arg("number"));
   const py::call_guard<py::gil_scoped_release> released;
   device.def("router_topk", router_topk, released, arg("tokens"), arg("experts"), arg("top_k"), arg("logits"),
              arg("bias"), arg("sigmoid"), arg("normalised"), arg("scale"), arg("ids"), arg("weights"), arg("stream"));

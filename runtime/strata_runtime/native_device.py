@@ -7,6 +7,10 @@ from typing import Literal, Protocol
 Which = Literal["all", "at_least", "below"]
 """Rows of the CPU: all, those of at least a weight, or the others."""
 
+GpuFacts = tuple[int, str, str, int, int, str, str]
+"""How many GPUs the process sees; of one of them its product name, its architecture (`sm_90`), its free bytes and all
+of them; and two versions of CUDA: the newest that the driver knows, and the one that the module was made with."""
+
 HOST_STREAM = 0
 """The stream of kernels that run on the calling thread."""
 
@@ -29,6 +33,14 @@ class DeviceKernels(Protocol):
     """Where in it the owners are, a byte each: 0 nobody, 1 the device, 2 the CPU."""
     DOORBELL_BYTES: int
     """Size of a doorbell block, behind which the activations lie; it is aligned to 64 bytes."""
+
+    def query(self, number: int) -> GpuFacts:
+        """Open a GPU for the process, by its number, and tell what it is.
+
+        Raises `RuntimeError`, in one line: no driver, one that is too old, no GPU, none of this number, one that the
+        package has no code for; or the package is for a CPU.
+        """
+        ...
 
     def router_topk(
         self,

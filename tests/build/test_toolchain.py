@@ -11,7 +11,8 @@ from strata_gen.model.target import CompilerFamily
 from strata_gen.paths import specs_root
 from strata_gen.resolve import find_target
 from strata_gen.specs import load_specs
-from strata_gen.toolchain import CXX20_SINCE, check_toolchain, find_toolchain, setting
+from strata_gen.toolchain import CXX20_SINCE, check_toolchain, find_toolchain
+from strata_gen.tools import setting
 from support.small_project import SmallProject, environment, make_compiler
 
 

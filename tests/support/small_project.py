@@ -61,7 +61,7 @@ def _limits(plan: Plan) -> tuple[tuple[str, LimitsView], ...]:
 
 
 def _level(plan: Plan) -> tuple[tuple[str, LevelView], ...]:
-    strongest = plan.target.levels[-1]
+    strongest = plan.levels[-1]
     return ((f"src/levels/{strongest.isa}/vector_bytes.cpp", LevelView(16)),)
 
 
@@ -93,9 +93,9 @@ class SmallProject:
     def source(self) -> Path:
         return self.root / "runtime/src/answer.cpp"
 
-    def tree(self, set_values: Mapping[str, str] | None = None, arch: str = ARCH) -> Tree:
+    def tree(self, set_values: Mapping[str, str] | None = None, arch: str = ARCH, backend: str = "cpu") -> Tree:
         specs = load_specs([self.specs])
-        plan = make_plan(specs, find_target(specs, "cpu", arch), set_values or {})
+        plan = make_plan(specs, find_target(specs, backend, arch), set_values or {})
         return make_tree(plan, [self.specs], project=self.root, modules=(slices(),))
 
     def layout(self, out: Path | None = None, arch: str = ARCH) -> Layout:
@@ -111,6 +111,15 @@ def make_small_project(root: Path) -> SmallProject:
     (root / "specs/targets").mkdir()
     shutil.copy(project_root() / "specs/targets/cpu.yaml", root / "specs/targets")
     return SmallProject(root)
+
+
+def make_gpu_project(root: Path) -> SmallProject:
+    """A small project that also has the real CUDA targets, for one level of CPUs, and a launch."""
+    small = make_small_project(root)
+    targets = (project_root() / "specs/targets/cuda.yaml").read_text(encoding="utf-8")
+    (small.specs / "targets/cuda.yaml").write_text(targets.replace("host: x86-64-v2", "host: x86-64-v4-vnni"))
+    shutil.copytree(project_root() / "tests" / "build" / "gpu", root, dirs_exist_ok=True)
+    return small
 
 
 def make_compiler(folder: Path, *, before: str = "", name: str = "c++") -> Path:
@@ -134,7 +143,7 @@ def compiles(compiler: Path) -> int:
 
 def environment(home: Path, **extra: str) -> dict[str, str]:
     """The environment of one user: its own home and cache, nothing of the tester's compiler settings."""
-    drop = ("CC", "CXX", "CXXFLAGS", "LDFLAGS", "XDG_CACHE_HOME")
+    drop = ("CC", "CXX", "CXXFLAGS", "LDFLAGS", "XDG_CACHE_HOME", "CUDACXX", "CUDA_HOME", "CUDA_PATH")
     kept = {name: value for name, value in os.environ.items() if name not in drop}
     path = os.pathsep.join([str(project_root() / "generator"), str(project_root() / "runtime"), *sys.path])
     return {**kept, "HOME": str(home), "PYTHONPATH": path, **extra}

@@ -36,6 +36,7 @@ COMMANDS: Mapping[str, Entry] = {
     "cache": Entry("strata_gen.cli.cache:command", "List, verify or clear the cache of built packages."),
     "check": Entry("strata_gen.cli.check:command", "Read every spec and report all that is wrong."),
     "describe": Entry("strata_gen.cli.describe:command", "Explain every part of a kernel's name."),
+    "doctor": Entry("strata_gen.cli.doctor:command", "Show what building and running needs, and what is missing."),
     "emit": Entry("strata_gen.cli.emit:command", "Write the generated sources of one target, compiling nothing."),
     "explain": Entry("strata_gen.cli.explain:command", "Say what an error code means, by example."),
     "knobs": Entry("strata_gen.cli.knobs:command", "List every knob with its variable, flag, type and default."),

@@ -123,4 +123,12 @@ CODES: tuple[Explanation, ...] = (
         "- name: ampere",
         "- name: sm_86\n  aliases: [ampere]",
     ),
+    Explanation(
+        "T036",
+        "the host of a GPU target is no CPU target",
+        "A package for a GPU also has the micro-kernels of a CPU, for the machine that the GPU is in: 'host' names the "
+        "target of backend cpu whose levels those are, but not 'native', which is another one on every machine.",
+        "host: x86_64",
+        "host: x86-64-v2",
+    ),
 )

@@ -37,7 +37,7 @@ _NUMBERS = (
     "registers_per_block",
     "registers_per_thread",
 )
-_GPU_ONLY = (*_NUMBERS, "matrix")
+_GPU_ONLY = (*_NUMBERS, "matrix", "host")
 _CPU_ONLY = ("levels", "native")
 _NAMES = {Backend.CUDA: re.compile("sm_[0-9]+"), Backend.HIP: re.compile("gfx[0-9a-f]+")}
 _NEEDED = ("dot", "mapped_stores", "compilers")
@@ -200,6 +200,7 @@ class _Converter:
         self.check_misplaced(lineage)
         leaf, path = lineage.leaf, lineage.path
         dot, mapped = lineage.nearest("dot"), lineage.nearest("mapped_stores")
+        host = lineage.nearest("host")
         numbers = {key: self.number(lineage, key) for key in _NUMBERS}
         return Target(
             name=leaf.name,
@@ -217,10 +218,12 @@ class _Converter:
             knob_defaults=self.knob_defaults(lineage),
             levels=self.levels_of(lineage, levels),
             native=leaf.native,
+            host=host[1].host or "" if host else "",
             facts=tuple(dict(self.facts).items()),
             span=self.document.at(*path, "name"),
             aliases_span=self.document.at(*path, "aliases"),
             runs_on_span=self.document.at(*path, "runs_on"),
+            host_span=self.document.at(*(host[0] if host else path)),
         )
 
     def knob_defaults(self, lineage: Lineage) -> tuple[KnobDefault, ...]:

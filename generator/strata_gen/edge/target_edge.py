@@ -123,6 +123,9 @@ class TargetEdge(Edge):
     levels: Annotated[
         list[Text] | None, Field(min_length=1, description="Micro-kernel levels in the library, weakest first.")
     ] = None
+    host: Annotated[Text | None, Field(description="GPU only: the CPU target whose levels its packages have too.")] = (
+        None
+    )
 
 
 class TargetFile(Edge):

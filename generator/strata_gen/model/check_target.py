@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from strata_gen.diagnostics import Note, Sink, Span, did_you_mean
 from strata_gen.model.knob import Knob
 from strata_gen.model.specset import SpecSet
-from strata_gen.model.target import Target
+from strata_gen.model.target import Backend, Target
 from strata_gen.model.values import BadValue, value_for
 
 
@@ -48,11 +48,26 @@ def _check_knob_defaults(target: Target, knobs: Mapping[str, Knob], sink: Sink) 
             sink.error("T033", message, default.span, problem.hint)
 
 
+def _check_host(target: Target, cpus: Mapping[str, Target], sink: Sink) -> None:
+    if not target.host:
+        return
+    if target.host not in cpus:
+        message = f"'host' of target '{target.name}' names '{target.host}', which is no cpu target"
+        sink.error("T036", message, target.host_span, did_you_mean(target.host, cpus))
+    elif cpus[target.host].native:
+        message = (
+            f"'host' of target '{target.name}' names '{target.host}', whose levels are those of the CPU that builds"
+        )
+        sink.error("T036", message, target.host_span)
+
+
 def check_targets(specs: SpecSet, sink: Sink) -> None:
-    """Report what is wrong with the targets of `specs` taken together (codes T027, T031 to T033)."""
+    """Report what is wrong with the targets of `specs` taken together (codes T027, T031 to T033, T036)."""
     _check_names(specs.targets, sink)
     knobs = {knob.name: knob for knob in specs.knobs}
+    cpus = {target.name: target for target in specs.targets if target.backend is Backend.CPU}
     for target in specs.targets:
         names = {other.name: other for other in specs.targets if other.backend is target.backend}
         _check_runs_on(target, names, sink)
         _check_knob_defaults(target, knobs, sink)
+        _check_host(target, cpus, sink)

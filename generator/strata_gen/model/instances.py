@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from strata_gen.model.kernel import Kernel, Pruning
 from strata_gen.model.kernel_name import KernelName, most_tokens, names_of
 from strata_gen.model.knob import KnobValue
 from strata_gen.model.specset import SpecSet
-from strata_gen.model.target import Target
+from strata_gen.model.target import CpuLevel, Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,9 +21,9 @@ class Instance:
     pruning: Pruning | None
 
 
-def pruning_of(kernel: Kernel, name: KernelName, target: Target) -> Pruning | None:
-    """Return the rule that leaves an instance out of a target's library; None when it is built."""
-    present = {level.isa for level in target.levels}
+def pruning_of(kernel: Kernel, name: KernelName, levels: Sequence[CpuLevel]) -> Pruning | None:
+    """Return the rule that leaves an instance out of a library with these levels; None when it is built."""
+    present = {level.isa for level in levels}
     for pruning in kernel.variants.prune if kernel.variants else ():
         if pruning.isa == name.isa and pruning.activation is name.activation and pruning.covered_by in present:
             return pruning
@@ -39,7 +39,7 @@ def instances(kernel: Kernel, specs: SpecSet, target: Target, values: Mapping[st
         return
     isas = dict.fromkeys(level.isa for level in target.levels)
     for name in names_of(kernel, specs, isas, most_tokens(kernel, values)):
-        pruning = pruning_of(kernel, name, target)
+        pruning = pruning_of(kernel, name, target.levels)
         yield Instance(name, replace(name, isa=pruning.covered_by) if pruning else name, pruning)
 
 

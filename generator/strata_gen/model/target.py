@@ -29,6 +29,7 @@ class Feature(StrEnum):
     AMX = "amx"
     UNIFIED_MEMORY = "unified_memory"
     STREAM_WAIT = "stream_wait"
+    DEPENDENT_LAUNCH = "dependent_launch"
 
 
 FEATURE_HELP: Mapping[Feature, str] = {
@@ -40,6 +41,7 @@ FEATURE_HELP: Mapping[Feature, str] = {
     Feature.AMX: "tile registers of a CPU",
     Feature.UNIFIED_MEMORY: "device and host share one physical memory",
     Feature.STREAM_WAIT: "waiting on a memory word works as a node of a captured graph",
+    Feature.DEPENDENT_LAUNCH: "a kernel is made ready to run while the one before it still does",
 }
 
 
@@ -178,8 +180,9 @@ class Target:
     `flags` are compiler flags beyond the architecture's own. `runs_on` names the targets whose devices can run a
     package built for this one, itself first. `levels` (CPU only) are the micro-kernel levels compiled into the
     library, weakest first; for a `native` target they are the candidates until `strata_gen.resolve.find_target`
-    has looked at the host. `facts` gives the source of every number by its key in the spec.
-    `span` is the place of the name, the other two those of the lists.
+    has looked at the host. `host` (GPU only) is the name of the CPU target whose levels a package has beside the
+    device's kernels; empty when there are no packages. `facts` gives the source of every number by its key in the spec.
+    `span` is the place of the name, the other three those of what their names say.
     """
 
     name: str
@@ -202,10 +205,12 @@ class Target:
     knob_defaults: tuple[KnobDefault, ...]
     levels: tuple[CpuLevel, ...]
     native: bool
+    host: str
     facts: tuple[tuple[str, Source], ...]
     span: Span
     aliases_span: Span
     runs_on_span: Span
+    host_span: Span
 
     @property
     def package_suffix(self) -> str:

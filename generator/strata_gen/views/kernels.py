@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from strata_gen.emitter import Emitter
 from strata_gen.model.format import Activation
-from strata_gen.model.instances import instances, pruning_of
+from strata_gen.model.instances import Instance, instances, pruning_of
 from strata_gen.model.kernel import Kernel, KernelLayout, Part
 from strata_gen.model.kernel_name import KernelName, interleaved_symbol
 from strata_gen.model.target import CpuLevel
@@ -106,14 +106,20 @@ class LevelsView:
 def _micro_kernels(plan: Plan, *, by_format: bool, layout: KernelLayout = KernelLayout.STORED) -> Iterator[Kernel]:
     for kernel in plan.specs.kernels:
         is_asked = (Part.FORMAT in kernel.parts) is by_format and kernel.layout is layout
-        if kernel.is_micro and kernel.refusal(plan.target) is None and is_asked:
+        if kernel.is_micro and plan.host is not None and kernel.refusal(plan.host) is None and is_asked:
             yield kernel
+
+
+def _host_instances(plan: Plan, kernel: Kernel) -> Iterator[Instance]:
+    """Yield the instances of `kernel` for the CPU that the package runs on."""
+    if plan.host is not None:
+        yield from instances(kernel, plan.specs, plan.host, plan.compile_values)
 
 
 def _tables(plan: Plan, kernel: Kernel) -> dict[KernelName, list[KernelName]]:
     """Return what is built of `kernel` by table: all numbers of tokens of one format and level."""
     tables: dict[KernelName, list[KernelName]] = {}
-    for instance in instances(kernel, plan.specs, plan.target, plan.compile_values):
+    for instance in _host_instances(plan, kernel):
         if instance.pruning is None:
             tables.setdefault(replace(instance.name, tokens=0), []).append(instance.name)
     return tables
@@ -147,7 +153,7 @@ def _interleaved(plan: Plan) -> tuple[tuple[str, InterleavedView], ...]:
     formats = {spec.name: spec for spec in plan.specs.formats}
     tables: dict[tuple[str, str], dict[str, list[NamedFunction]]] = {}
     for kernel in kernels:
-        for instance in instances(kernel, plan.specs, plan.target, plan.compile_values):
+        for instance in _host_instances(plan, kernel):
             name = instance.name
             arguments = [f"formats::{formats[name.format].type_name}", f"simd::{name.isa}"]
             arguments += [str(name.tokens)] if name.tokens else []
@@ -181,7 +187,7 @@ def _level(plan: Plan, level: CpuLevel) -> LevelView:
     entries = (
         _entry(kernel, instance.name)
         for kernel in _micro_kernels(plan, by_format=False)
-        for instance in instances(kernel, plan.specs, plan.target, plan.compile_values)
+        for instance in _host_instances(plan, kernel)
         if instance.name.isa == level.isa
     )
     return LevelView(level.name, level.isa, tuple(entries), tuple(_format_tables(plan, level)))
@@ -191,16 +197,16 @@ def _format_tables(plan: Plan, level: CpuLevel) -> Iterator[TableName]:
     for kernel in _micro_kernels(plan, by_format=True):
         for spec in plan.specs.formats:
             wanted = KernelName(kernel.name, spec.name, spec.activation, isa=level.isa)
-            pruning = pruning_of(kernel, wanted, plan.target)
+            pruning = pruning_of(kernel, wanted, plan.levels)
             yield TableName(pruning.covered_by if pruning else level.isa, wanted.symbol)
 
 
 def _levels(plan: Plan) -> tuple[tuple[str, LevelView], ...]:
-    return tuple((f"src/levels/{level.isa}/level.cpp", _level(plan, level)) for level in plan.target.levels)
+    return tuple((f"src/levels/{level.isa}/level.cpp", _level(plan, level)) for level in plan.levels)
 
 
 def _list(plan: Plan) -> tuple[tuple[str, LevelsView], ...]:
-    isas = tuple(level.isa for level in plan.target.levels)
+    isas = tuple(level.isa for level in plan.levels)
     return (("src/gen/levels.cpp", LevelsView(isas, len(isas))),) if isas else ()
 
 
@@ -211,9 +217,13 @@ def _kernel_sources(plan: Plan) -> tuple[str, ...]:
     return (*files, *(spec.span.file for spec in plan.specs.formats))
 
 
+def _level_specs(plan: Plan) -> tuple[str, ...]:
+    return () if plan.host is None else (plan.host.span.file,)
+
+
 def _level_sources(plan: Plan) -> tuple[str, ...]:
     entries = (kernel.span.file for kernel in _micro_kernels(plan, by_format=False))
-    return (*_kernel_sources(plan), *entries, plan.target.span.file)
+    return (*_kernel_sources(plan), *entries, *_level_specs(plan))
 
 
 EMITTERS = (

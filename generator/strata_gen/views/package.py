@@ -9,11 +9,13 @@ from pathlib import PurePosixPath
 from strata_gen import __version__
 from strata_gen.emitter import Emitter
 from strata_gen.errors import GeneratorError
+from strata_gen.model.target import Backend
 from strata_gen.resolve import Plan
 
 PYTHON_FOLDER = "python"
 SOURCES = "sources.cmake"
 _LEVELS = "src/levels"
+_LANGUAGES = {Backend.CUDA: "CUDA"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +29,10 @@ class LevelSources:
 
 @dataclass(frozen=True, slots=True)
 class SourcesView:
-    """What CMake has to know about one target. Flags are written as CMake list items."""
+    """What CMake has to know about one target. Flags are written as CMake list items.
+
+    `gpu_language` is the name that CMake knows the device code's language by; empty for a CPU.
+    """
 
     package: str
     target: str
@@ -35,6 +40,9 @@ class SourcesView:
     common_sources: tuple[str, ...]
     module_sources: tuple[str, ...]
     levels: tuple[LevelSources, ...]
+    gpu_language: str
+    gpu_flags: str
+    gpu_sources: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +79,18 @@ def _is_module_source(path: str) -> bool:
 
 def is_native_source(path: str) -> bool:
     """Whether a file of the tree is compiled."""
-    return path.endswith(".cpp") and path.startswith(("src/", "runtime/src/"))
+    return path.endswith((".cpp", ".cu")) and path.startswith(("src/", "runtime/src/"))
+
+
+def is_gpu_source(path: str) -> bool:
+    """Whether a source is compiled by the compiler of device code."""
+    return path.endswith(".cu")
 
 
 def _sources_view(plan: Plan, paths: Sequence[str]) -> SourcesView:
     target = plan.target
     sources = sorted(path for path in paths if is_native_source(path))
-    known = {level.isa for level in target.levels}
+    known = {level.isa for level in plan.levels}
     stray = [path for path in sources if (level := level_of(path)) is not None and level not in known]
     if stray:
         raise GeneratorError(
@@ -86,18 +99,22 @@ def _sources_view(plan: Plan, paths: Sequence[str]) -> SourcesView:
         )
     levels = tuple(
         LevelSources(level.isa, _cmake_list(level.flags), own)
-        for level in target.levels
+        for level in plan.levels
         if (own := tuple(path for path in sources if level_of(path) == level.isa))
     )
-    common = [path for path in sources if level_of(path) is None]
+    common = [path for path in sources if level_of(path) is None and not is_gpu_source(path)]
+    is_gpu = target.backend is not Backend.CPU
     return SourcesView(
         package=plan.package,
         target=f"{target.backend} {target.name}",
         # No level's flags: this code runs before the CPU is known to have any level, and says so when it has none.
-        common_flags=_cmake_list(target.flags),
+        common_flags=_cmake_list(plan.host.flags if plan.host else ()),
         common_sources=tuple(path for path in common if not _is_module_source(path)),
         module_sources=tuple(path for path in common if _is_module_source(path)),
         levels=levels,
+        gpu_language=_LANGUAGES.get(target.backend, ""),
+        gpu_flags=_cmake_list((*target.architecture_flags, *target.flags) if is_gpu else ()),
+        gpu_sources=tuple(path for path in sources if is_gpu_source(path)),
     )
 
 
@@ -108,16 +125,16 @@ def _spec_of_target(plan: Plan) -> tuple[str, ...]:
 def emitters(paths: Sequence[str]) -> tuple[Emitter, ...]:
     """Return the emitters of the build's own files, given the paths of everything else in the tree.
 
-    They come last because the list of sources names what the others emitted. A GPU target has no list of sources:
-    its host code is not compiled on its own.
+    They come last because the list of sources names what the others emitted. A target without packages has no list of
+    sources.
     """
 
     def sources(plan: Plan) -> tuple[tuple[str, SourcesView], ...]:
-        return ((SOURCES, _sources_view(plan, paths)),) if plan.target.levels else ()
+        return ((SOURCES, _sources_view(plan, paths)),) if plan.levels else ()
 
     def presets(plan: Plan) -> tuple[tuple[str, PresetsView], ...]:
         view = PresetsView(target=f"{plan.target.backend} {plan.target.name}")
-        return (("CMakePresets.json", view),) if plan.target.levels else ()
+        return (("CMakePresets.json", view),) if plan.levels else ()
 
     def init(plan: Plan) -> tuple[tuple[str, PackageView], ...]:
         target = plan.target

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -88,8 +89,8 @@ def _level(level: CpuLevel) -> str:
     return f'{{"{level.name}", "{level.isa}", {level.vector_bytes}, Dot::k{_camel(level.dot)}}}'
 
 
-def target_view(target: Target) -> TargetView:
-    """Prepare the facts of one resolved target."""
+def target_view(target: Target, levels: Sequence[CpuLevel]) -> TargetView:
+    """Prepare the facts of one resolved target, whose packages have micro-kernels of `levels`."""
     return TargetView(
         title=f"{target.backend} {target.name}",
         name=target.name,
@@ -100,12 +101,12 @@ def target_view(target: Target) -> TargetView:
         ),
         constants=_constants(target),
         matrix=tuple(map(_shape, target.matrix)),
-        levels=tuple(map(_level, target.levels)),
+        levels=tuple(map(_level, levels)),
     )
 
 
 def _views(plan: Plan) -> tuple[tuple[str, TargetView], ...]:
-    return ((PATH, target_view(plan.target)),)
+    return ((PATH, target_view(plan.target, plan.levels)),)
 
 
 def _sources(plan: Plan) -> tuple[str, ...]:

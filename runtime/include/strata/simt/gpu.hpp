@@ -22,6 +22,7 @@ static_assert(Simt<Gpu<kGpuWave>>);
 // Kernel::refusal(args).
 template <class Kernel>
 STRATA_GPU_KERNEL void entry(const typename Kernel::Args args) {
+  wait_for_predecessor();
   STRATA_GPU_SHARED typename Kernel::Shared shared;
   Kernel::run(Gpu<kGpuWave>(), shared, args);
 }

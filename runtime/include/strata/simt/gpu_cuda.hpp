@@ -3,12 +3,23 @@
 
 #include <cstdint>
 
+#include "strata/gen/target.hpp"
+
 #define STRATA_GPU_KERNEL __global__
 #define STRATA_GPU_SHARED __shared__
 
 namespace strata::simt {
 
 inline constexpr int kGpuWave = 32;
+
+// A kernel is made ready to run while the one before it in its stream still does, where a target can do that. From here
+// on it sees all that the other wrote, and lets the next one be made ready.
+__device__ __forceinline__ void wait_for_predecessor() {
+  if constexpr (target::kHasDependentLaunch) {
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+    asm volatile("griddepcontrol.launch_dependents;");
+  }
+}
 
 template <int Wave>
 struct Gpu {

@@ -14,6 +14,8 @@ namespace strata::simt {
 
 inline constexpr int kGpuWave = target::kWaveSize;
 
+STRATA_GPU_DEVICE inline void wait_for_predecessor() {}
+
 template <int Wave>
 struct Gpu {
   static_assert(Wave == kGpuWave);

@@ -1,0 +1,40 @@
+// Launches through the CUDA runtime, for .cu files.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <stdexcept>
+#include <string>
+
+#include "strata/gen/target.hpp"
+#include "strata/simt/fitting.hpp"
+#include "strata/simt/gpu.hpp"
+#include "strata/simt/launch.hpp"
+
+namespace strata::simt {
+
+[[noreturn]] inline void throw_launch_error(const char* kernel, cudaError_t error) {
+  cudaGetLastError();  // so that nobody takes it for an error of a later call
+  throw std::runtime_error(std::string(kernel) + ": the launch failed: " + cudaGetErrorString(error) + " (" +
+                           cudaGetErrorName(error) + ")");
+}
+
+template <class Kernel>
+void launch(const typename Kernel::Args& args, Stream stream) {
+  require_fitting<Kernel>(args);
+  const int blocks = Kernel::blocks(args);
+  if (blocks <= 0) return;
+  cudaLaunchAttribute early{};
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(static_cast<unsigned>(blocks));
+  config.blockDim = dim3(static_cast<unsigned>(Kernel::Launch::threads(kGpuWave)));
+  config.stream = reinterpret_cast<cudaStream_t>(stream);
+  config.attrs = &early;
+  config.numAttrs = target::kHasDependentLaunch ? 1 : 0;
+  const cudaError_t error = cudaLaunchKernelEx(&config, entry<Kernel>, args);
+  if (error != cudaSuccess) throw_launch_error(Kernel::Launch::kKernel, error);
+}
+
+}  // namespace strata::simt
