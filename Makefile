@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 MODEL := examples/models/strata-tiny
-CXX_SOURCES = $(shell find runtime tests -name '*.h' -o -name '*.hpp' -o -name '*.cpp')
+CXX_SOURCES = $(shell find runtime tests -name '*.h' -o -name '*.hpp' -o -name '*.cpp' -o -name '*.cu')
 PROMPT := Read a JSON file and return its content as a dict.
 
 .DEFAULT_GOAL := help

@@ -1,10 +1,9 @@
-#include "strata/device/query.hpp"
-
 #include <cuda_runtime_api.h>
 
 #include <stdexcept>
 
 #include "strata/device/flag_wait.hpp"
+#include "strata/device/query.hpp"
 #include "strata/gen/target.hpp"
 #include "strata/simt/gpu.hpp"
 
