@@ -22,7 +22,10 @@ class Damaged(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """`abi_version` is that of `strata_runtime.native`; `files` maps paths in the package to hex SHA-256."""
+    """`abi_version` is that of `strata_runtime.native`; `files` maps paths in the package to hex SHA-256.
+
+    `runs_on` are the architectures that the package is for, itself first.
+    """
 
     package: str
     backend: str
@@ -30,6 +33,7 @@ class Manifest:
     key: str
     python_abi: str
     abi_version: int
+    runs_on: tuple[str, ...]
     files: Mapping[str, str]
 
     @property
@@ -50,15 +54,16 @@ def read_manifest(folder: Path) -> Manifest:
     except UserError as problem:
         raise Damaged(str(problem)) from None
     texts = {name: raw.get(name) for name in _TEXTS}
-    abi_version, files = raw.get("abi_version"), raw.get("files")
-    if not isinstance(abi_version, int) or not isinstance(files, dict):
-        raise Damaged(f"{folder / MANIFEST}: abi_version or files are missing")
+    abi_version, files, runs_on = raw.get("abi_version"), raw.get("files"), raw.get("runs_on")
+    if not isinstance(abi_version, int) or not isinstance(files, dict) or not isinstance(runs_on, list):
+        raise Damaged(f"{folder / MANIFEST}: abi_version, files or runs_on are missing")
     for name, text in texts.items():
         if not isinstance(text, str):
             raise Damaged(f"{folder / MANIFEST}: {name} is missing")
     return Manifest(
         **{name: str(text) for name, text in texts.items()},
         abi_version=abi_version,
+        runs_on=tuple(map(str, runs_on)),
         files={str(name): str(digest) for name, digest in files.items()},
     )
 

@@ -1,8 +1,9 @@
 """Finds a kernels package, checks that it is whole and fits, and loads what it holds.
 
 A package is looked for where `STRATA_PROVIDER_PATH` points, else among installed ones (entry points
-`strata.kernels`), else in the `build` folder of the checkout, else in `./build`. Nothing of it is imported before its
-manifest was checked: loading a truncated or foreign shared object can crash the interpreter.
+`strata.kernels`), else in the `build` folder of the checkout, else in `./build`; one for this machine's GPU is taken
+before one for CPUs. Nothing of it is imported before its manifest was checked: loading a truncated or foreign shared
+object can crash the interpreter.
 """
 
 from __future__ import annotations
@@ -21,10 +22,12 @@ from typing import TYPE_CHECKING, Any
 
 from strata_runtime.errors import UserError
 from strata_runtime.families import FamilyInfo
+from strata_runtime.gpus import visible_gpus
 from strata_runtime.knobs import KnobInfo
 from strata_runtime.knobs.grammar import show
 from strata_runtime.manifest import MANIFEST, Damaged, Manifest, build_command, check_files, misfit, read_manifest
 from strata_runtime.native import ABI_VERSION, NativeModule, Pool
+from strata_runtime.preference import Candidate, by_preference
 from strata_runtime.repair import rebuild
 from strata_runtime.signals import SignalInfo
 
@@ -39,13 +42,17 @@ DEFAULT_BUILD = build_command("cpu", "native")
 
 @dataclass(frozen=True)
 class Provider:
-    """One kernels package. Its modules are imported when they are first asked for."""
+    """One kernels package. Its modules are imported when they are first asked for.
+
+    `why` says why it was chosen.
+    """
 
     name: str
     backend: str
     arch: str
     folder: Path
     manifest: Manifest
+    why: str
 
     @cached_property
     def _package(self) -> str:
@@ -151,8 +158,11 @@ def _built() -> Iterator[Path]:
         yield from sorted(folder for folder in found if folder.name.isidentifier())
 
 
-def _open(folder: Path, *, may_rebuild: bool = True) -> Provider:
+def _open(candidate: Candidate, *, may_rebuild: bool = True) -> Provider:
     """Check one package and make its provider. Raises `UserError` when it is of no use."""
+    folder = candidate.folder
+    if candidate.misfit:
+        raise UserError(f"{folder}: {candidate.misfit}")
     command = DEFAULT_BUILD
     try:
         manifest = read_manifest(folder)
@@ -162,22 +172,28 @@ def _open(folder: Path, *, may_rebuild: bool = True) -> Provider:
             check_files(folder, manifest)
     except Damaged as problem:
         if may_rebuild and rebuild(folder, str(problem)):
-            return _open(folder, may_rebuild=False)
+            return _open(candidate, may_rebuild=False)
         raise UserError(f"{problem}: the kernels package is damaged; build it again: {command}") from None
     if why is not None:
         raise UserError(f"{folder}: the kernels package does not fit: {why}; rebuild it: {command}")
-    return Provider(manifest.package, manifest.backend, manifest.arch, folder, manifest)
+    return Provider(manifest.package, manifest.backend, manifest.arch, folder, manifest, candidate.why)
+
+
+def _candidates(environ: Mapping[str, str]) -> list[Candidate]:
+    """Return the packages to consider, best first. One that is named is taken whatever the machine has."""
+    if named := environ.get(PATH_VARIABLE, "").strip():
+        return [Candidate(Path(named).expanduser().absolute(), 0, f"{PATH_VARIABLE} names it")]
+    return by_preference((*_installed(), *_built()), visible_gpus)
 
 
 def survey(environ: Mapping[str, str]) -> list[tuple[Path, Provider | UserError]]:
     """List every package that is considered, in order of preference, with what is wrong with it. Rebuilds nothing."""
-    named = environ.get(PATH_VARIABLE, "").strip()
     result: list[tuple[Path, Provider | UserError]] = []
-    for folder in (Path(named).expanduser().absolute(),) if named else (*_installed(), *_built()):
+    for candidate in _candidates(environ):
         try:
-            result.append((folder, _open(folder, may_rebuild=False)))
+            result.append((candidate.folder, _open(candidate, may_rebuild=False)))
         except UserError as problem:
-            result.append((folder, problem))
+            result.append((candidate.folder, problem))
     return result
 
 
@@ -187,15 +203,14 @@ def find_provider(environ: Mapping[str, str]) -> Provider:
     Raises `UserError` with the reason for each package that was found and is of no use, and the command to build one.
     """
     named = environ.get(PATH_VARIABLE, "").strip()
-    if named:
-        folder = Path(named).expanduser().absolute()
-        if not os.access(folder / MANIFEST, os.R_OK):  # unlike Path.exists, no error for a path that cannot be
-            raise UserError(f"{PATH_VARIABLE}={named}: no {MANIFEST} there, so it is no kernels package")
-        return _open(folder)
+    candidates = _candidates(environ)
+    # Unlike Path.exists, no error for a path that cannot be.
+    if named and not os.access(candidates[0].folder / MANIFEST, os.R_OK):
+        raise UserError(f"{PATH_VARIABLE}={named}: no {MANIFEST} there, so it is no kernels package")
     reasons = []
-    for folder in (*_installed(), *_built()):
+    for candidate in candidates:
         try:
-            return _open(folder)
+            return _open(candidate)
         except UserError as problem:
             reasons.append(str(problem))
     if reasons:

@@ -124,6 +124,7 @@ def test_info_tells_packages_level_threads_and_knobs(strata, monkeypatch):
     text = strata("info").stdout
     assert "package /good: cpu fake" in text
     assert "package /bad: refused: it has another ABI version" in text
+    assert "using strata_kernels_fake: it is the only one" in text
     assert "CPU level fake-isa, 3 pool threads" in text
     assert "knob engine.context=9 (environment" in text
 

@@ -18,6 +18,7 @@ import pytest
 import strata_runtime.provider as module
 import strata_runtime.repair as repair
 from strata_runtime.errors import UserError
+from strata_runtime.gpus import Gpu, Gpus
 from strata_runtime.knobs import resolve
 from strata_runtime.native import ABI_VERSION
 from strata_runtime.provider import PATH_VARIABLE, Provider, find_provider, make_pool, native_knobs
@@ -62,6 +63,7 @@ def package(tmp_path: Path) -> MakePackage:
             "key": "0123",
             "python_abi": sysconfig.get_config_var("SOABI"),
             "abi_version": ABI_VERSION,
+            "runs_on": ["pretended"],
             "files": hashes,
         }
         (folder / "manifest.json").write_text(json.dumps({**manifest, **facts}))
@@ -103,6 +105,30 @@ def test_the_variable_is_stronger_than_installed_and_built_ones(package: MakePac
     package()
     named = package("elsewhere")
     assert found(**{PATH_VARIABLE: str(named)}).folder == named
+
+
+def test_a_package_for_another_gpu_is_passed_over_with_the_reason(
+    package: MakePackage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "visible_gpus", lambda: Gpus((Gpu("NVIDIA A10", "sm_86"),)))
+    gpu = package("build/cuda/sm_90/package", backend="cuda", arch="sm_90", runs_on=["sm_90"])
+    with pytest.raises(
+        UserError, match=r"this machine's GPU is NVIDIA A10, sm_86: strata-gen build --target cuda sm_86"
+    ):
+        found()
+    cpu = package()
+    assert (found().folder, found().why) == (cpu, "it is for CPUs, and none for a GPU fits this machine")
+    named = found(**{PATH_VARIABLE: str(gpu)})
+    assert (named.folder, named.why) == (gpu, f"{PATH_VARIABLE} names it")
+
+
+def test_a_package_for_the_gpu_here_is_stronger_than_one_for_cpus(
+    package: MakePackage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "visible_gpus", lambda: Gpus((Gpu("NVIDIA H200", "sm_90"),)))
+    package()
+    gpu = package("build/cuda/sm_90/package", backend="cuda", arch="sm_90", runs_on=["sm_90"])
+    assert (found().folder, found().why) == (gpu, "this machine's GPU is NVIDIA H200, sm_90")
 
 
 @pytest.mark.parametrize("value", ["", "  "])

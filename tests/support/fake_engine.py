@@ -72,6 +72,7 @@ class FakeProvider:
     backend: str = "cpu"
     arch: str = "fake"
     folder: Path = Path("/nowhere")
+    why: str = "it is the only one"
     knobs: tuple = KNOBS
     settings_type: type = Settings
     manifest: SimpleNamespace = field(default_factory=lambda: SimpleNamespace(key="fake-key"))

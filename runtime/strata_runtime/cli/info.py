@@ -78,6 +78,7 @@ def _model(engine: Engine) -> dict[str, object]:
 def _gather(package: Package, flags: Flags, model: str | None) -> dict[str, Any]:
     report: dict[str, Any] = {"version": __version__, "packages": _packages(package.environ)}
     if package.provider is not None:
+        report["chosen"] = {"package": package.provider.name, "why": package.provider.why}
         resolution = resolve(package.provider.knobs, environ=package.environ, command_line=flags)
         report |= _running(package.provider, resolution)
         report |= {"knobs": _knobs(resolution), "notes": list(resolution.lines)}
@@ -105,6 +106,7 @@ def _lines(report: Mapping[str, Any], problem: str) -> Iterator[str]:
     if problem:
         yield f"no usable package: {problem}"
         return
+    yield f"using {report['chosen']['package']}: {report['chosen']['why']}"
     yield f"CPU level {report['cpu_level']}, {report['threads']} pool threads"
     for knob in report["knobs"]:
         yield f"knob {knob['name']}={knob['value']} ({knob['source']})"

@@ -1,0 +1,60 @@
+"""Which of several kernels packages is the one for this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from strata_runtime.gpus import Gpus
+from strata_runtime.manifest import Damaged, Manifest, build_command, read_manifest
+
+_CPU, _CUDA = "cpu", "cuda"
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A package's folder: `why` it would be taken, or `misfit`, which says why it is not for this machine."""
+
+    folder: Path
+    rank: int
+    why: str
+    misfit: str = ""
+
+
+def _for_cuda(folder: Path, manifest: Manifest, gpus: Gpus) -> Candidate:
+    if not gpus.visible:
+        return Candidate(folder, 3, "", f"it is for a GPU, and {gpus.problem}")
+    gpu = gpus.visible[0]
+    if gpu.arch not in manifest.runs_on:
+        mend = build_command(_CUDA, gpu.arch)
+        return Candidate(folder, 3, "", f"it is for {manifest.arch}, and this machine's GPU is {gpu}: {mend}")
+    return Candidate(folder, 0 if gpu.arch == manifest.arch else 1, f"this machine's GPU is {gpu}")
+
+
+def _candidate(folder: Path, manifest: Manifest | None, gpus: Gpus | None) -> Candidate:
+    if manifest is None or manifest.backend == _CPU:
+        others = "there is none for a GPU" if gpus is None else "none for a GPU fits this machine"
+        return Candidate(folder, 2, f"it is for CPUs, and {others}")
+    if manifest.backend == _CUDA and gpus is not None:
+        return _for_cuda(folder, manifest, gpus)
+    return Candidate(folder, 3, "", f"it is for {manifest.backend}, which this version does not run")
+
+
+def _manifest(folder: Path) -> Manifest | None:
+    try:
+        return read_manifest(folder)
+    except Damaged:
+        return None
+
+
+def by_preference(folders: Iterable[Path], look: Callable[[], Gpus]) -> list[Candidate]:
+    """Return packages for this machine's first GPU, then those for CPUs, then what does not fit; else in their order.
+
+    `look` finds the GPUs, and is called only when there is a package for one. What has a damaged manifest counts as one
+    for CPUs.
+    """
+    read = [(folder, _manifest(folder)) for folder in folders]
+    has_cuda = any(manifest is not None and manifest.backend == _CUDA for _, manifest in read)
+    gpus = look() if has_cuda else None
+    return sorted((_candidate(*each, gpus) for each in read), key=lambda candidate: candidate.rank)
