@@ -7,7 +7,7 @@ CXX_SOURCES = $(shell find runtime tests -name '*.h' -o -name '*.hpp' -o -name '
 PROMPT := Read a JSON file and return its content as a dict.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev build demo test kernels lint reference drift clean distclean
+.PHONY: help setup setup-dev build demo test kernels cuda lint reference drift clean distclean
 export PYTHON
 
 help: ## List the targets
@@ -30,6 +30,9 @@ test: setup-dev ## Run the tests
 
 kernels: setup-dev ## Prove that every kernel has a spec, a parity test, a benchmark and a row in the docs
 	PYTHONPATH=tests $(BIN)/python -m support.kernel_proof
+
+cuda: setup-dev ## Compile the device code of every CUDA target, and build one package (takes nvcc, no GPU)
+	PYTHONPATH=tests $(BIN)/python -m support.cuda_targets --package sm_90
 
 lint: setup-dev ## Check style, types and C++ format
 	$(BIN)/ruff check .

@@ -1,0 +1,81 @@
+"""`strata-gen doctor`: what is here, what is missing, what installs it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+import strata_gen.gpu_compiler as gpu_compiler
+from strata_gen.cli.main import group
+from support.small_project import environment
+
+Doctor = Callable[..., Result]
+
+
+@pytest.fixture
+def doctor(tmp_path: Path) -> Doctor:
+    def run(*arguments: str, **extra: str) -> Result:
+        environ = environment(tmp_path / "home", **extra)
+        return CliRunner(env=environ).invoke(group, ["doctor", *arguments])
+
+    return run
+
+
+def test_a_machine_that_can_build(doctor: Doctor) -> None:
+    result = doctor("--target", "cpu", "native", "x86-64-v3", "--json")
+    assert result.exit_code == 0
+    found = json.loads(result.stdout)
+    assert [(row["name"], row["ok"]) for row in found["targets"]] == [("cpu native", True), ("cpu x86-64-v3", True)]
+    rows = {row["name"]: row for row in found["machine"]}
+    assert rows["c++"]["ok"] and rows["cmake"]["ok"] and rows["ninja"]["ok"]
+    assert rows["numpy"]["found"] == metadata.version("numpy")
+
+
+def test_a_missing_compiler_is_told_with_what_installs_it(
+    doctor: Doctor, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(gpu_compiler, "FOLDERS", ())
+    result = doctor("--target", "cuda", "sm_90", CUDACXX="no-such-nvcc")
+    assert result.exit_code == 2
+    *_, target, mend = result.stdout.splitlines()
+    assert target.startswith("--  cuda sm_90  CUDACXX names 'no-such-nvcc', which is not there")
+    assert "install the CUDA Toolkit, 13.0 or newer" in mend
+    assert doctor(CUDACXX="no-such-nvcc").exit_code == 0  # a CPU needs none
+
+
+def test_a_gpu_needs_another_torch_than_a_cpu(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = metadata.version
+    monkeypatch.setattr(metadata, "version", lambda name: "2.13.0+cpu" if name == "torch" else real(name))
+
+    def torch(*arguments: str) -> tuple[bool, str]:
+        rows = json.loads(doctor(*arguments, "--json").stdout)["machine"]
+        return next((row["ok"], row["mend"]) for row in rows if row["name"] == "torch")
+
+    assert torch("--target", "cpu", "native") == (True, "")
+    assert torch("--target", "cuda", "sm_90") == (False, "pip install --force-reinstall torch==2.13.0")
+
+
+def test_a_package_that_is_not_installed(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = metadata.version
+
+    def version(name: str) -> str:
+        if name == "tokenizers":
+            raise metadata.PackageNotFoundError(name)
+        return real(name)
+
+    monkeypatch.setattr(metadata, "version", version)
+    assert "tokenizers  the Python package tokenizers is not installed" in doctor().stdout
+
+
+def test_targets_that_cannot_be(doctor: Doctor) -> None:
+    result = doctor("--target", "cuda", "sm_91")
+    assert result.exit_code == 2
+    assert "unknown cuda target 'sm_91': the nearest is sm_90" in result.stdout
+    refused = doctor("--target", "hip", "gfx1151")
+    assert refused.exit_code == 2
+    assert "there are no packages for hip gfx1151" in refused.stdout
