@@ -22,6 +22,7 @@ from typing import Any
 from common import report
 from device_jobs import DEVICE_JOBS
 from kernel_jobs import POOL_JOBS, POOL_KERNELS, Bench, Job
+from layer_jobs import LAYER_JOBS
 
 from strata_gen.model.kernel_name import Grammar, KernelName
 from strata_gen.paths import specs_root
@@ -29,7 +30,7 @@ from strata_gen.specs import load_specs
 from strata_runtime.bench.columns import table
 from strata_runtime.provider import find_provider
 
-JOBS = {**POOL_JOBS, **DEVICE_JOBS}
+JOBS = {**POOL_JOBS, **DEVICE_JOBS, **LAYER_JOBS}
 
 
 @dataclass(frozen=True)

@@ -52,6 +52,9 @@ void bind_hybrid(py::module_& module);
 // Adds the submodule `device`.
 void bind_device(py::module_& module);
 
+// Adds the kernels between the products of a layer to it.
+void bind_device_layers(py::module_& device);
+
 // Adds micro-kernels by name.
 void bind_kernels(pybind11::module_& module);
 

@@ -223,6 +223,7 @@ void bind_device(py::module_& module) {
   device.def("expert_down", expert_down, released, arg("format"), arg("tokens"), arg("top_k"), arg("hidden"),
              arg("width"), arg("plan"), arg("slots"), arg("slot_stride"), arg("down_offset"), arg("down_scale"),
              arg("middle"), arg("rows"), arg("stream"));
+  bind_device_layers(device);
 }
 
 }  // namespace strata

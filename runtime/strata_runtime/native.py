@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from strata_runtime.native_device import DeviceKernels
+from strata_runtime.native_layers import HeadRules, HeadShape
 
-ABI_VERSION = 10
+ABI_VERSION = 11
 """Version of the protocol below; a compiled module that says another one is refused before it is imported."""
 
 
@@ -115,13 +116,6 @@ ExpertPart = tuple[str, Sequence[int], Sequence[float], Layout | None]
 A scale multiplies the matrix's products; with an empty sequence none is scaled.
 """
 
-
-HeadShape = tuple[int, int, int]
-"""Query heads, heads of keys and values (as many queries share each), elements of a head."""
-
-HeadRules = tuple[int, int, float, float, int]
-"""Weights of the queries' and the keys' norm [elements] (0: no norms) and its epsilon; what queries are multiplied by;
-how many leading elements of a head are rotated."""
 
 LayerCache = tuple[int, int, int]
 """Keys and values of a layer, [2, heads, capacity, elements]; their capacity, and how many positions are filled."""

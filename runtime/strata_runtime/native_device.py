@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal, Protocol
 
+from strata_runtime.native_layers import LayerKernels
+
 Which = Literal["all", "at_least", "below"]
 """Rows of the CPU: all, those of at least a weight, or the others."""
 
@@ -15,7 +17,7 @@ HOST_STREAM = 0
 """The stream of kernels that run on the calling thread."""
 
 
-class DeviceKernels(Protocol):
+class DeviceKernels(LayerKernels, Protocol):
     """Kernels of the device half of a layer.
 
     On a GPU they are launched on `stream`, a stream of its driver as a number, and addresses are those that the GPU

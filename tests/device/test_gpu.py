@@ -19,13 +19,11 @@ from support.device import generated_sources
 
 SPECS = load_specs((specs_root(),))
 DEVICE = [kernel for kernel in SPECS.kernels if kernel.launch is not None]
-HOST_GRIDS = {spec.name for spec in SPECS.formats if spec.decode.quants is not None and spec.decode.quants.grid}
-"""Formats that look numbers up in a table which only the host has."""
 
 
 def instances() -> list[str]:
     """Every kernel; of those of a format `expert_down` for each, any other for the widest of them."""
-    types = [spec.type_name for spec in SPECS.formats if spec.name not in HOST_GRIDS]
+    types = [spec.type_name for spec in SPECS.formats]
     found = []
     for kernel in DEVICE:
         name = f"strata::device::{kernel.function}"
@@ -43,7 +41,7 @@ def instances() -> list[str]:
 
 def source(target: Target) -> str:
     headers = sorted({kernel.body for kernel in DEVICE})
-    formats = (f"strata/gen/formats/{spec.name}.hpp" for spec in SPECS.formats if spec.name not in HOST_GRIDS)
+    formats = (f"strata/gen/formats/{spec.name}.hpp" for spec in SPECS.formats)
     includes = "\n".join(f'#include "{path}"' for path in (*headers, *formats, "strata/simt/gpu.hpp"))
     entries = (f"template STRATA_GPU_KERNEL void strata::simt::entry<{name}>({name}::Args);" for name in instances())
     return includes + "\n" + "\n".join(entries) + "\n"

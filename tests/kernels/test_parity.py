@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from strata_gen.model.format import Activation
 from strata_gen.model.kernel_name import KernelName
 from strata_gen.model.specset import SpecSet
-from support import references
+from support import layer_reference, references
 from support.blocks import block_of
 from support.called_kernels import CalledKernels
 from support.kernel_instances import built_names
@@ -351,3 +351,87 @@ def test_expert_down(kernels: CalledKernels, specs: SpecSet, name: KernelName) -
             middle = random(tokens, tokens, columns)
             rows = kernels.expert_down(down, middle)
             assert np.array_equal(bits(rows), bits(references.expert_down(down, middle))), (format_name, tokens)
+
+
+@instances_of("norm_rows")
+def test_norm_rows(kernels: CalledKernels, specs: SpecSet, name: KernelName) -> None:
+    assert bound(specs, name) == 0
+    for rows, columns in ((1, 32), (3, 2048), (2, 5120)):
+        x, weight = random(columns, rows, columns) * 3, random(7, columns)
+        found, expected = kernels.norm_rows(x, weight, 1e-6), references.norm_rows(x, weight, 1e-6)
+        assert np.array_equal(bits(found[0]), bits(expected[0])), columns
+        assert found[1] == expected[1], columns
+
+
+@instances_of("silu_rows")
+def test_silu_rows(kernels: CalledKernels, specs: SpecSet, name: KernelName) -> None:
+    assert bound(specs, name) == 0
+    for rows, columns in ((1, 32), (5, 768), (2, 2080)):
+        gate, up = random(columns, rows, columns) * 9, random(7, rows, columns)
+        found, expected = kernels.silu_rows(gate, up), references.silu_rows(gate, up)
+        assert np.array_equal(bits(found[0]), bits(expected[0])), columns
+        assert found[1] == expected[1], columns
+
+
+@instances_of("add_rows")
+def test_add_rows(kernels: CalledKernels, specs: SpecSet, name: KernelName) -> None:
+    assert bound(specs, name) == 0
+    for count in (1, 33, 4100):
+        x, out = random(1, count), random(2, count)
+        assert np.array_equal(kernels.add_rows(x, out), references.add_rows(x, out)), count
+
+
+@instances_of("argmax_rows")
+def test_argmax_rows(kernels: CalledKernels, specs: SpecSet, name: KernelName) -> None:
+    assert bound(specs, name) == 0
+    for rows, columns in ((1, 1), (3, 70), (2, 40_000)):
+        x = np.round(random(columns, rows, columns), 1)
+        x[0, : columns // 2] = np.nan
+        assert kernels.argmax_rows(x).tolist() == references.argmax_rows(x).tolist(), columns
+
+
+@instances_of("embed_rows")
+def test_embed_rows(kernels: CalledKernels, specs: SpecSet, name: KernelName) -> None:
+    assert bound(specs, name) == 0
+    for format_name in kernels.formats:
+        table, ids = kernels.random(format_name, 9, widths(format_name)[-1]), np.array([8, 0, 3, 3], np.int32)
+        assert np.array_equal(kernels.embed_rows(table, ids), references.embed_rows(table, ids)), format_name
+
+
+@instances_of("append_heads")
+def test_append_heads(kernels: CalledKernels, specs: SpecSet, name: KernelName) -> None:
+    assert bound(specs, name) == 0
+    tokens, capacity, start = 5, 40, 30
+    for cache_type in layer_reference.CACHE_TYPES:
+        for heads, kv_heads, dim, rope_dim in ((8, 2, 32, 16), (4, 4, 128, 128)):
+            turns = np.arange(capacity)[:, None] * 1e4 ** -(np.arange(rope_dim // 2) / rope_dim * 2)
+            angles = np.stack((np.cos(turns), np.sin(turns)), 1).astype(np.float32)
+            given = (random(1, tokens, heads, dim), random(2, tokens, kv_heads, dim), random(3, tokens, kv_heads, dim))
+            norms, empty = (random(4, dim), random(5, dim)), np.full((2, kv_heads, capacity, dim), -7, np.float32)
+            arguments = (given, norms, 1e-6, 0.125, angles, layer_reference.stored(empty, cache_type), start)
+            queries, cache = kernels.append_heads(*arguments)
+            expected_queries, expected = references.append_heads(*arguments)
+            assert np.array_equal(bits(queries), bits(expected_queries)), (cache_type, dim)
+            assert np.array_equal(cache, expected), (cache_type, dim)
+
+
+@instances_of("attend_window")
+def test_attend_window(kernels: CalledKernels, specs: SpecSet, name: KernelName) -> None:
+    for cache_type in layer_reference.CACHE_TYPES:
+        for heads, kv_heads, dim in ((4, 4, 32), (24, 2, 64), (8, 1, 128)):
+            cache = layer_reference.stored(random(heads, 2, kv_heads, 900, dim), cache_type)
+            for tokens, start in ((1, 0), (5, 254), (8, 800)):
+                queries = random(tokens, tokens, heads, dim) / np.float32(np.sqrt(dim))
+                expected = references.attend_window(queries, cache, start)
+                error = np.abs(kernels.attend_window(queries, cache, start)[0] - expected)
+                largest = np.abs(layer_reference.loaded(cache)[1]).max()
+                assert (error <= bound(specs, name) * largest).all(), (cache_type, heads, tokens)
+
+
+@instances_of("attend_join")
+def test_attend_join(kernels: CalledKernels, specs: SpecSet, name: KernelName) -> None:
+    cache, queries = random(1, 2, 2, 9000, 32), random(2, 3, 4, 32)
+    out, q = kernels.attend_window(queries, cache, 8990)
+    error = np.abs(out - references.attend_join(queries, cache, 8990))
+    assert (error <= bound(specs, name) * np.abs(cache[1]).max()).all()
+    assert q == layer_reference.quantised(out.reshape(3, -1))

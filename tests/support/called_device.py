@@ -8,17 +8,13 @@ from typing import Any
 import numpy as np
 
 from strata_runtime.native_device import HOST_STREAM
+from support.called_layers import CalledLayerKernels
 from support.device_reference import DOORBELL, PLAN
-from support.kernels import Array, Floats, Kernels, Stored, address
+from support.kernels import Array, Floats, Stored, address
 
 
-class CalledDeviceKernels(Kernels):
-    """Device kernels; `called` holds the names of the instances that the native module was told to run."""
-
-    called: set[str]
-
-    def _note(self, name: str) -> None:
-        self.called = {*getattr(self, "called", ()), name}
+class CalledDeviceKernels(CalledLayerKernels):
+    """Device kernels, called by their specs' names."""
 
     def _device(self, name: str) -> Any:
         self._note(name)

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from strata_runtime.native import ABI_VERSION, ExpertPart, HeadRules, HeadShape, LayerCache, Layout
+from strata_runtime.native import ABI_VERSION, ExpertPart, LayerCache, Layout
+from strata_runtime.native_layers import HeadRules, HeadShape
 
 F64 = NDArray[np.float64]
 Q8_BLOCK = np.dtype([("scale", "<f2"), ("values", "i1", (32,))])

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from support import device_reference, interleaving
+from support import device_reference, interleaving, layer_reference
 from support.device_reference import Ids
 from support.kernels import Array, Floats, Stored, expert_row, product, silu
 
@@ -204,3 +204,59 @@ def expert_gate_up(gate: Stored, up: Stored, x: Floats) -> Floats:
 def expert_down(down: Stored, middle: Floats) -> Floats:
     """float32 [tokens, hidden]: products of the decoded weights and the inputs [tokens, width]."""
     return np.stack([device_reference.dots(down.decoded, row) for row in middle])
+
+
+def norm_rows(x: Floats, weight: Floats, eps: float) -> tuple[Floats, bytes]:
+    """float32 [rows, columns], and its quantised form."""
+    out = layer_reference.rms_norm(x, weight, eps)
+    return out, layer_reference.quantised(out)
+
+
+def silu_rows(gate: Floats, up: Floats) -> tuple[Floats, bytes]:
+    """float32 [rows, columns], and its quantised form."""
+    out = layer_reference.silu_multiply(gate, up)
+    return out, layer_reference.quantised(out)
+
+
+def add_rows(x: Floats, out: Floats) -> Floats:
+    """float32 [count]."""
+    return out + x
+
+
+def argmax_rows(x: Floats) -> Ids:
+    """int32 [rows]."""
+    return layer_reference.argmax(x)
+
+
+def embed_rows(table: Stored, ids: Ids) -> Floats:
+    """float32 [tokens, columns]: the decoded rows."""
+    return table.decoded[ids].astype(np.float32)
+
+
+def append_heads(
+    heads: tuple[Floats, Floats, Floats],
+    norms: tuple[Floats, Floats],
+    eps: float,
+    scale: float,
+    angles: Floats,
+    cache: Array,
+    start: int,
+) -> tuple[Floats, Array]:
+    """Queries, and the cache [2, kv_heads, capacity, dim] with keys and values from `start` on."""
+    queries, keys, values = heads
+    here = angles[start : start + len(queries)]
+    cache_type = layer_reference.CACHE_TYPES[[np.float32, np.float16, np.uint16].index(cache.dtype.type)]
+    appended = np.stack((layer_reference.turned(keys, norms[1], eps, 1, here), values)).swapaxes(1, 2)
+    result = cache.copy()
+    result[:, :, start : start + len(queries)] = layer_reference.stored(appended, cache_type)
+    return layer_reference.turned(queries, norms[0], eps, scale, here), result
+
+
+def attend_window(queries: Floats, cache: Array, start: int) -> Doubles:
+    """float64 [tokens, heads, dim]: token t over positions up to start + t of a cache [2, kv_heads, capacity, dim]."""
+    return attend(queries, layer_reference.loaded(cache), start)
+
+
+def attend_join(queries: Floats, cache: Array, start: int) -> Doubles:
+    """float64 [tokens, heads, dim]: token t over positions up to start + t of a cache [2, kv_heads, capacity, dim]."""
+    return attend(queries, layer_reference.loaded(cache), start)

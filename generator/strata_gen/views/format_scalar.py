@@ -85,7 +85,7 @@ def cpp_integers(spec: Format, integers: Integers) -> CppIntegers:
     if integers.table:
         result = "table()[static_cast<std::size_t>(raw)]"
     elif integers.grid is not None:
-        point = f"{grid_name(spec)}.points[static_cast<std::size_t>(raw)]"
+        point = f"{grid_name(spec)}_point(static_cast<std::size_t>(raw))"
         result = f"static_cast<int>({point} >> (8 * {digit_variable(integers.digits[-1])}) & 0xffu)"
     if integers.times != 1:
         result += f" * {integers.times}"

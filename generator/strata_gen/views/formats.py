@@ -33,7 +33,7 @@ class CppFormat:
     activation: str
     constants: tuple[str, ...]
     table: str
-    grid: str
+    grid: CppGrid | None
     quant: CppIntegers | None
     scale: CppIntegers | None
     minimum: CppIntegers | None
@@ -62,11 +62,18 @@ class TableRow:
 
 @dataclass(frozen=True, slots=True)
 class CppGrid:
-    """One grid: four bytes per point, written as lines of hexadecimal numbers, and its `levels` in order."""
+    """The points of one grid: four bytes each, written as lines of hexadecimal numbers."""
+
+    name: str
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GridTable:
+    """The table of one grid, made of its points and its `levels` in order."""
 
     name: str
     levels: str
-    lines: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +81,7 @@ class FormatsSource:
     """What `formats.cpp` defines."""
 
     formats: tuple[TableRow, ...]
-    grids: tuple[CppGrid, ...]
+    grids: tuple[GridTable, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +136,7 @@ def _cpp(spec: Format) -> CppFormat:
         activation=ACTIVATIONS[spec.activation],
         constants=(*_constants(spec), *(vectors.constants if vectors is not None else ())),
         table=", ".join(map(str, decode.quants.table)) if decode.quants is not None else "",
-        grid=grid_name(spec) if decode.quants is not None and decode.quants.grid is not None else "",
+        grid=_cpp_grid(spec, decode.quants.grid) if decode.quants is not None and decode.quants.grid else None,
         quant=function(decode.quants),
         scale=function(decode.scales),
         minimum=function(decode.minimums),
@@ -146,7 +153,7 @@ def _cpp_grid(spec: Format, grid: Grid) -> CppGrid:
         packed = sum((grid.value(entry, corner) & 0xFF) << (8 * corner) for corner in range(grid.corners))
         numbers.append(f"0x{packed:08x}")
     rows = [numbers[first : first + 8] for first in range(0, len(numbers), 8)]
-    return CppGrid(grid_name(spec), ", ".join(map(str, grid.levels)), tuple(", ".join(row) + "," for row in rows))
+    return CppGrid(grid_name(spec), tuple(", ".join(row) + "," for row in rows))
 
 
 def _headers(plan: Plan) -> tuple[tuple[str, FormatHeader], ...]:
@@ -164,7 +171,7 @@ def _row(spec: Format) -> TableRow:
 
 def _source(plan: Plan) -> tuple[tuple[str, FormatsSource], ...]:
     grids = tuple(
-        _cpp_grid(spec, spec.decode.quants.grid)
+        GridTable(grid_name(spec), ", ".join(map(str, spec.decode.quants.grid.levels)))
         for spec in plan.specs.formats
         if spec.decode.quants is not None and spec.decode.quants.grid is not None
     )

@@ -15,21 +15,16 @@ enum class Activation {
   kInt8x256,  // Int8x256Row
 };
 
-// Quantises `Count` values: scale = largest magnitude / 127, value = nearest integer to x / scale, ties to even.
-// Returns the scale. Integer and single float operations only, so that every instruction set makes the same bits.
-// Values all below 2^-100 become zeros; an infinity or a NaN gives the scale NaN and so spoils every sum that it
-// enters.
+// Quantises `Count` values of a block whose largest magnitude has the bits `largest`: scale = largest / 127, value =
+// nearest integer to x / scale, ties to even. Returns the scale. Integer and single float operations only, so that
+// every instruction set makes the same bits. Values all below 2^-100 become zeros; an infinity or a NaN gives the scale
+// NaN and so spoils every sum that it enters.
 template <std::size_t Count>
-STRATA_INLINE float quantize_values(const float* x, std::int32_t* rounded) {
+STRATA_INLINE float quantize_by(std::uint32_t largest, const float* x, std::int32_t* rounded) {
   constexpr std::uint32_t kInfinity = 0x7f800000u;
   constexpr std::uint32_t kSmallest = 0x0d800000u;  // 2^-100
   constexpr float kMagic = 0x1.8p23f;               // adding it rounds to a whole number in the low mantissa bits
   constexpr std::int32_t kMagicBits = 0x4b400000;
-  std::uint32_t largest = 0;
-  for (std::size_t i = 0; i < Count; ++i) {
-    const std::uint32_t magnitude = bit_cast<std::uint32_t>(x[i]) & 0x7fffffffu;
-    largest = magnitude > largest ? magnitude : largest;
-  }
   const bool usable = largest >= kSmallest && largest < kInfinity;
   const float step = bit_cast<float>(largest) / 127.0f;
   for (std::size_t i = 0; i < Count; ++i) {
@@ -37,6 +32,17 @@ STRATA_INLINE float quantize_values(const float* x, std::int32_t* rounded) {
     rounded[i] = bit_cast<std::int32_t>(shifted) - kMagicBits;
   }
   return usable ? step : largest >= kInfinity ? bit_cast<float>(0x7fc00000u) : 0.0f;
+}
+
+// Quantises a block of `Count` values.
+template <std::size_t Count>
+STRATA_INLINE float quantize_values(const float* x, std::int32_t* rounded) {
+  std::uint32_t largest = 0;
+  for (std::size_t i = 0; i < Count; ++i) {
+    const std::uint32_t magnitude = bit_cast<std::uint32_t>(x[i]) & 0x7fffffffu;
+    largest = magnitude > largest ? magnitude : largest;
+  }
+  return quantize_by<Count>(largest, x, rounded);
 }
 
 // One input vector in blocks of 32: signed bytes, one float scale per block.

@@ -17,6 +17,11 @@ struct Grid {
   alignas(64) std::uint32_t codes[kPoints];
 };
 
+// Points as constants, for copies inside functions: compilers for GPUs give a function's own constants to both sides.
+struct GridPoints {
+  std::uint32_t value[Grid::kPoints];
+};
+
 template <std::size_t Levels>
 consteval Grid make_grid(const std::uint8_t (&levels)[Levels], const std::uint32_t (&points)[Grid::kPoints]) {
   Grid grid{};

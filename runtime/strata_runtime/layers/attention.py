@@ -10,7 +10,7 @@ from strata_runtime.layers.buffers import Buffers
 from strata_runtime.layers.compute import Compute
 from strata_runtime.layers.linear import Linear, floats
 from strata_runtime.layers.reach import Reach
-from strata_runtime.native import HeadRules, HeadShape
+from strata_runtime.native_layers import HeadRules, HeadShape
 
 
 class Attention:

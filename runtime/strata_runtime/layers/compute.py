@@ -12,7 +12,8 @@ import torch
 from strata_runtime.checkpoint.stored import Stored
 from strata_runtime.layers.kv_cache import KVCache
 from strata_runtime.layers.reach import Reach
-from strata_runtime.native import HeadRules, HeadShape, NativeModule
+from strata_runtime.native import NativeModule
+from strata_runtime.native_layers import HeadRules, HeadShape
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,9 @@ from strata_runtime.layers.kv_cache import KVCache
 from strata_runtime.layers.placing import InFile, Placer
 from strata_runtime.layers.reach import Reach
 from strata_runtime.layers.threads import cores_for_the_pool
-from strata_runtime.native import HeadRules, HeadShape, Matrix, NativeModule, Pool
+from strata_runtime.native import Matrix, NativeModule, Pool
 from strata_runtime.native_device import HOST_STREAM
+from strata_runtime.native_layers import HeadRules, HeadShape
 from strata_runtime.params import MAX_WINDOW
 
 _NO_MASK = torch.empty(0)

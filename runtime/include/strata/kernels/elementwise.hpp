@@ -30,6 +30,15 @@ STRATA_INLINE float exp_clamped(float x) {
   return p * bit_cast<float>(exponent << 23);
 }
 
+// The nearest float to the square root.
+STRATA_INLINE float square_root(float x) {
+#ifdef __CUDACC__
+  return sqrtf(x);
+#else
+  return __builtin_sqrtf(x);
+#endif
+}
+
 // gate[i] = silu(gate[i]) * up[i]. `Isa` only keeps one copy per instruction set.
 template <class Isa>
 void silu_multiply(float* gate, const float* up, std::size_t count) {

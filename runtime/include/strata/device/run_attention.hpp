@@ -1,0 +1,19 @@
+// Attention of a window: what its queries find in every span, and the spans together.
+#pragma once
+
+#include <cstddef>
+
+#include "strata/device/attend_join.hpp"
+#include "strata/device/attend_window.hpp"
+#include "strata/device/run.hpp"
+
+namespace strata::device {
+
+// out[tokens, heads, dim]; `q` is its quantised form, or null. Throws as `run` does.
+inline void run_attend(const AttendWindow::Args& args, float* out, std::byte* q, Stream stream) {
+  run<AttendWindow>(args, stream);
+  run<AttendJoin>({.partials = args.partials, .position = args.position, .out = out, .q = q, .shape = args.shape},
+                  stream);
+}
+
+}  // namespace strata::device
