@@ -18,7 +18,7 @@ from strata_gen.native_build import NativeBuild
 from strata_gen.progress import Reporter
 from strata_gen.tools import find_tool
 from strata_gen.tree import Tree
-from strata_gen.views.package import SOURCES, is_native_source, level_of
+from strata_gen.views.package import SOURCES, is_gpu_source, is_native_source, level_of
 from strata_gen.write import TreeChanges, compare_tree
 
 _DEPS_OF = re.compile(r"^CMakeFiles/[^/]+\.dir/(\S+)\.o: #deps")
@@ -61,15 +61,20 @@ def _dependencies(cmake: Path, tree: Path) -> dict[str, frozenset[str]]:
 
 
 def _flags(sources_cmake: str) -> dict[str, str]:
-    """Return the flags in a text of `sources.cmake`, by level; those of all levels under an empty name."""
-    rows = re.findall(r"^set\(STRATA_(?:COMMON_FLAGS|FLAGS_(\w+)) (.*)\)$", sources_cmake, re.MULTILINE)
-    return dict(rows)
+    """Return the lists of flags in a text of `sources.cmake`, by name."""
+    return dict(re.findall(r"^set\(STRATA_((?:COMMON|GPU)_FLAGS|FLAGS_\w+) (.*)\)$", sources_cmake, re.MULTILINE))
+
+
+def _flags_of(source: str) -> str:
+    """Return the name of the flags that a source is compiled with."""
+    level = level_of(source)
+    return "GPU_FLAGS" if is_gpu_source(source) else f"FLAGS_{level}" if level else "COMMON_FLAGS"
 
 
 def _changed_flags(tree: Tree, layout: Layout) -> frozenset[str]:
-    """Return the levels whose flags differ from those in the tree on disk."""
+    """Return the names of the flags that differ from those in the tree on disk."""
     before = _flags((layout.tree / SOURCES).read_text(encoding="utf-8"))
-    return frozenset(level for level, flags in _flags(tree.text(SOURCES)).items() if before.get(level) != flags)
+    return frozenset(name for name, flags in _flags(tree.text(SOURCES)).items() if before.get(name) != flags)
 
 
 def _recompiled(tree: Tree, native: NativeBuild, changes: TreeChanges) -> tuple[Recompile, ...]:
@@ -79,11 +84,11 @@ def _recompiled(tree: Tree, native: NativeBuild, changes: TreeChanges) -> tuple[
     if stale is not None:
         return tuple(Recompile(source, (stale,)) for source in sources)
     known = _dependencies(layout.cmake, layout.tree)
-    written, levels = set(changes.written), _changed_flags(tree, layout)
+    written, flags = set(changes.written), _changed_flags(tree, layout)
     rows = []
     for source in sources:
         because = sorted(written & known[source]) if source in known else ["not compiled before"]
-        because += ["its flags changed"] if (level_of(source) or "") in levels else []
+        because += ["its flags changed"] if _flags_of(source) in flags else []
         because += ["CMakeLists.txt"] if "CMakeLists.txt" in written else []
         rows += [Recompile(source, tuple(because))] if because else []
     return tuple(rows)

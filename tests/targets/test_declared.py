@@ -9,6 +9,7 @@ import pytest
 
 from strata_gen.model.specset import SpecSet
 from strata_gen.model.target import Backend, CompilerFamily, Feature, Target
+from strata_gen.resolve import make_plan
 
 KIB = 1024
 
@@ -75,6 +76,18 @@ def test_dot_instructions_follow_the_generation(specs: SpecSet) -> None:
 def test_targets_whose_device_shares_the_hosts_memory(specs: SpecSet) -> None:
     unified = {target.name for target in specs.targets if target.has(Feature.UNIFIED_MEMORY)}
     assert unified == {"sm_87", "sm_110", "sm_121", "gfx1103", "gfx1150", "gfx1151", "gfx1152"}
+
+
+def test_targets_that_make_a_kernel_ready_while_the_one_before_runs(specs: SpecSet) -> None:
+    having = {target.name for target in specs.targets if target.has(Feature.DEPENDENT_LAUNCH)}
+    assert having == {name for name in CUDA if int(name.removeprefix("sm_")) >= 90}
+
+
+def test_a_package_for_a_gpu_has_every_level_of_the_cpu_beside_it(specs: SpecSet) -> None:
+    levels = [level.name for level in named(specs, "x86-64-v2").levels]
+    for target in of(specs, Backend.CUDA).values():
+        assert [level.name for level in make_plan(specs, target, {}).levels] == levels
+    assert make_plan(specs, named(specs, "gfx1151"), {}).host is None
 
 
 def test_no_amd_target_claims_stream_waits_in_graphs(specs: SpecSet) -> None:
