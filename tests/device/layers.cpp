@@ -8,6 +8,7 @@
 #include "strata/device/append_heads.hpp"
 #include "strata/device/argmax_rows.hpp"
 #include "strata/device/attend_join.hpp"
+#include "strata/device/attend_tiles.hpp"
 #include "strata/device/attend_window.hpp"
 #include "strata/device/embed_rows.hpp"
 #include "strata/device/norm_rows.hpp"
@@ -89,18 +90,43 @@ void append_heads(const Job& job) {
                                  .rope_dim = job.integer(6)});
 }
 
-// Both halves, over a workspace of exactly the size that is asked for.
+namespace {
+
+// Tiles are emulated for some types and sizes, at waves of 32.
+void attend_tiles(const Job& job, const device::AttendTilesCommon::Args& args) {
+  const auto launch = [&]<class Type, int Dim>() {
+    emulator::launch<device::AttendTiles<Type, Dim>, 32>(args, job.seed);
+  };
+  if (args.type == device::CacheType::kBf16) {
+    launch.operator()<field::Bf16, 32>();
+  } else if (args.shape.dim == 64) {
+    launch.operator()<field::F16, 64>();
+  } else {
+    launch.operator()<field::F16, 128>();
+  }
+}
+
+}  // namespace
+
+// Both halves, over a workspace of exactly the size that is asked for; by tiles with a number more.
 void attend(const Job& job) {
   const device::Heads shape = shape_of(job);
   std::vector<std::byte> workspace(static_cast<std::size_t>(device::Partials::bytes(shape)), std::byte{0xa5});
   auto* partials = reinterpret_cast<float*>(workspace.data());
   const auto* position = job.array<const std::int32_t>(1);
-  run<device::AttendWindow>(job, {.cache = job.array<const std::byte>(0),
-                                  .position = position,
-                                  .queries = job.array<const float>(2),
-                                  .partials = partials,
-                                  .shape = shape,
-                                  .type = static_cast<device::CacheType>(job.integer(5))});
+  const auto args = [&]<class Args>() {
+    return Args{.cache = job.array<const std::byte>(0),
+                .position = position,
+                .queries = job.array<const float>(2),
+                .partials = partials,
+                .shape = shape,
+                .type = static_cast<device::CacheType>(job.integer(5))};
+  };
+  if (job.numbers.size() > 6) {
+    attend_tiles(job, args.operator()<device::AttendTilesCommon::Args>());
+  } else {
+    run<device::AttendWindow>(job, args.operator()<device::AttendWindow::Args>());
+  }
   run<device::AttendJoin>(job, {.partials = partials,
                                 .position = position,
                                 .out = job.array<float>(3),

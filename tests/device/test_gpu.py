@@ -11,21 +11,21 @@ from pathlib import Path
 import pytest
 
 from strata_gen.model.kernel import ParameterType
-from strata_gen.model.target import Target
+from strata_gen.model.target import Backend, Target
 from strata_gen.paths import runtime_root, specs_root
 from strata_gen.resolve import find_target
 from strata_gen.specs import load_specs
 from support.device import generated_sources
 
 SPECS = load_specs((specs_root(),))
-DEVICE = [kernel for kernel in SPECS.kernels if kernel.launch is not None]
+PORTABLE = [kernel for kernel in SPECS.kernels if kernel.launch is not None and Backend.CPU in kernel.backends]
 
 
 def instances() -> list[str]:
-    """Every kernel; of those of a format `expert_down` for each, any other for the widest of them."""
+    """Every portable kernel; of those of a format `expert_down` for each, any other for the widest of them."""
     types = [spec.type_name for spec in SPECS.formats]
     found = []
-    for kernel in DEVICE:
+    for kernel in PORTABLE:
         name = f"strata::device::{kernel.function}"
         if all(parameter.type is not ParameterType.BLOCKS for parameter in kernel.parameters):
             found.append(name)
@@ -39,11 +39,22 @@ def instances() -> list[str]:
     return found
 
 
+def tiles() -> list[str]:
+    """Kernels of CUDA's matrix instructions."""
+    return [
+        f"strata::device::AttendTiles<strata::field::{kind}, {dim}>" for kind in ("F16", "Bf16") for dim in (64, 128)
+    ]
+
+
 def source(target: Target) -> str:
-    headers = sorted({kernel.body for kernel in DEVICE})
+    headers = sorted({kernel.body for kernel in PORTABLE})
     formats = (f"strata/gen/formats/{spec.name}.hpp" for spec in SPECS.formats)
     includes = "\n".join(f'#include "{path}"' for path in (*headers, *formats, "strata/simt/gpu.hpp"))
-    entries = (f"template STRATA_GPU_KERNEL void strata::simt::entry<{name}>({name}::Args);" for name in instances())
+    names = instances()
+    if target.backend is Backend.CUDA:
+        names += tiles()
+        includes += '\n#include "strata/device/attend_tiles.hpp"\n#include "strata/simt/tile_cuda.hpp"'
+    entries = (f"template STRATA_GPU_KERNEL void strata::simt::entry<{name}>({name}::Args);" for name in names)
     return includes + "\n" + "\n".join(entries) + "\n"
 
 
@@ -75,7 +86,7 @@ def test_every_body_compiles_with_nvcc_and_spills_nothing(tmp_path: Path) -> Non
     ]
     said = compile_for(target, [nvcc, "-arch=sm_86", *flags], tmp_path)
     compiled = re.findall(r"Compiling entry function", said)
-    assert len(compiled) == len(instances())
+    assert len(compiled) == len(instances()) + len(tiles())
     assert set(re.findall(r"(\d+) bytes spill", said)) == {"0"}
 
 

@@ -6,12 +6,19 @@
 #include "strata/device/attend_join.hpp"
 #include "strata/device/attend_window.hpp"
 #include "strata/device/run.hpp"
+#include "strata/device/run_attend_tiles.hpp"
 
 namespace strata::device {
 
 // out[tokens, heads, dim]; `q` is its quantised form, or null. Throws as `run` does.
 inline void run_attend(const AttendWindow::Args& args, float* out, std::byte* q, Stream stream) {
-  run<AttendWindow>(args, stream);
+  const AttendTilesCommon::Args by_tiles{.cache = args.cache,
+                                         .position = args.position,
+                                         .queries = args.queries,
+                                         .partials = args.partials,
+                                         .shape = args.shape,
+                                         .type = args.type};
+  if (!run_attend_tiles(by_tiles, stream)) run<AttendWindow>(args, stream);
   run<AttendJoin>({.partials = args.partials, .position = args.position, .out = out, .q = q, .shape = args.shape},
                   stream);
 }

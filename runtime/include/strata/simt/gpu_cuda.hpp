@@ -21,6 +21,12 @@ __device__ __forceinline__ void wait_for_predecessor() {
   }
 }
 
+// What a launch asked for.
+__device__ __forceinline__ void* dynamic_shared() {
+  extern __shared__ __align__(128) unsigned char memory[];
+  return memory;
+}
+
 template <int Wave>
 struct Gpu {
   static_assert(Wave == kGpuWave);

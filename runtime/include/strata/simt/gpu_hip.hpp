@@ -16,6 +16,12 @@ inline constexpr int kGpuWave = target::kWaveSize;
 
 STRATA_GPU_DEVICE inline void wait_for_predecessor() {}
 
+// What a launch asked for.
+STRATA_GPU_DEVICE inline void* dynamic_shared() {
+  extern __attribute__((shared)) __attribute__((aligned(128))) unsigned char memory[];
+  return memory;
+}
+
 template <int Wave>
 struct Gpu {
   static_assert(Wave == kGpuWave);

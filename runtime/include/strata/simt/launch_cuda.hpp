@@ -20,6 +20,11 @@ namespace strata::simt {
 }
 
 template <class Kernel>
+void require_launched(cudaError_t error) {
+  if (error != cudaSuccess) throw_launch_error(Kernel::Launch::kKernel, error);
+}
+
+template <class Kernel>
 void launch(const typename Kernel::Args& args, Stream stream) {
   require_fitting<Kernel>(args);
   const int blocks = Kernel::blocks(args);
@@ -30,11 +35,15 @@ void launch(const typename Kernel::Args& args, Stream stream) {
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(static_cast<unsigned>(blocks));
   config.blockDim = dim3(static_cast<unsigned>(Kernel::Launch::threads(kGpuWave)));
+  config.dynamicSmemBytes = kDynamicShared<Kernel>;
   config.stream = reinterpret_cast<cudaStream_t>(stream);
   config.attrs = &early;
   config.numAttrs = target::kHasDependentLaunch ? 1 : 0;
-  const cudaError_t error = cudaLaunchKernelEx(&config, entry<Kernel>, args);
-  if (error != cudaSuccess) throw_launch_error(Kernel::Launch::kKernel, error);
+  if constexpr (kDynamicShared<Kernel> > 0) {
+    constexpr auto kBytes = static_cast<int>(kDynamicShared<Kernel>);
+    require_launched<Kernel>(cudaFuncSetAttribute(entry<Kernel>, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
+  }
+  require_launched<Kernel>(cudaLaunchKernelEx(&config, entry<Kernel>, args));
 }
 
 }  // namespace strata::simt

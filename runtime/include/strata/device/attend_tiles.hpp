@@ -1,0 +1,346 @@
+// Attention of a window over a layer's cache of 16-bit floats, by products of tiles.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+#include "strata/device/attention.hpp"
+#include "strata/gen/launches.hpp"
+#include "strata/inline.hpp"
+#include "strata/simt/tile.hpp"
+
+namespace strata::device {
+
+// AttendTiles without what depends on the type and the heads' size.
+struct AttendTilesCommon {
+  using Launch = gen::AttendTilesLaunch;
+
+  struct Args {
+    const std::byte* cache;        // [2, kv_heads, capacity, dim]
+    const std::int32_t* position;  // that of the first token
+    const float* queries;          // [tokens, heads, dim], with the scale of the scores in them
+    float* partials;               // Partials
+    Heads shape;
+    CacheType type;
+  };
+
+  static int blocks(const Args& args) {
+    const Heads& shape = args.shape;
+    return Launch::blocks(shape.kv_heads, Splits::of(shape.kv_heads).room(shape.capacity),
+                          shape.tokens * shape.group());
+  }
+};
+
+// A block has one head of keys, one number of a span, and some of the queries that share the head: rows, numbered
+// through the tokens and each one's queries. Keys and values pass through shared memory in stages; waves have a tile of
+// 16 rows and a half of every stage each, and the halves are joined at the end. So a row's bits depend on nothing but
+// its own query and positions: where it has none, its maximum stays, factors are exactly 1 and what is added is 0 (as
+// long as values are numbers).
+template <class Type, int Dim>
+struct AttendTiles : AttendTilesCommon {
+  static_assert(Dim % 16 == 0 && Dim <= Heads::kMostElements);
+  static constexpr int kRows = Launch::kRowsPerBlock;
+  static constexpr int kTiles = kRows / 16;
+  static constexpr int kHalves = 2;
+  static constexpr int kThreads = 32 * kTiles * kHalves;
+  static_assert(Launch::threads(32) == kThreads);
+  static constexpr int kStages = 3;
+  static constexpr int kPositions = Dim <= 128 ? 64 : 32;  // of a stage
+  static constexpr int kOwn = kPositions / kHalves;        // of a wave
+  static_assert(Splits::kUnit % kPositions == 0);
+  static constexpr int kRowBytes = Dim * 2;
+  static constexpr int kChunks = Dim / 8;  // of 16 bytes
+
+  // The halves' results lie in the stages at the end.
+  struct Shared {
+    alignas(128) std::byte stages[kStages][2][kPositions * kRowBytes];
+  };
+  static_assert(sizeof(float) * kRows * (Dim + 2) <= sizeof(Shared));
+
+  static const char* refusal(const Args& args) {
+    if (args.shape.dim != Dim || args.type == CacheType::kF32) return "tiles of another kind";
+    if (const char* reason = args.shape.refusal()) return reason;
+    if (args.shape.tokens == 0) return nullptr;
+    return args.cache && args.position && args.queries && args.partials ? nullptr : "a null address";
+  }
+
+  template <simt::Simt S>
+  STRATA_INLINE static void run(const S& simt, Shared& shared, const Args& args) {
+    const Block block(simt, args);
+    if (block.last <= block.first) return;
+    Wave<S> wave(simt, block);
+    const int stages = (block.last - block.first + kPositions - 1) / kPositions;
+    for (int stage = 0; stage < kStages - 1; ++stage) fetch(simt, shared, block, stage, stages);
+    for (int stage = 0; stage < stages; ++stage) {
+      simt::Tile<S>::template wait<kStages - 2>();
+      simt.barrier();
+      // Into the place of the stage that all waves have left behind.
+      fetch(simt, shared, block, stage + kStages - 1, stages);
+      if (wave.has_rows(block)) wave.add(simt, block, shared.stages[stage % kStages], block.first + stage * kPositions);
+    }
+    simt::Tile<S>::template wait<0>();
+    simt.barrier();
+    auto* memory = reinterpret_cast<float*>(shared.stages);
+    if (wave.half == 1) wave.leave(simt, memory);
+    simt.barrier();
+    if (wave.half == 0 && wave.has_rows(block)) wave.join(simt, block, memory);
+  }
+
+ private:
+  using Words = std::uint32_t[4];
+
+  struct Block {
+    const Args& args;
+    int head;
+    int span;
+    int rows;
+    int first_row;
+    int start;       // positions before the first token
+    int first;       // of all positions of the rows
+    int last;        // behind them
+    int all_from;    // every row has the positions from here
+    int all_before;  // to here
+
+    template <simt::Simt S>
+    STRATA_INLINE Block(const S& simt, const Args& given) : args(given) {
+      const Heads& shape = args.shape;
+      const int all_rows = shape.tokens * shape.group();
+      const int blocks = Launch::blocks(1, 1, all_rows);
+      const int spans = Splits::of(shape.kv_heads).room(shape.capacity);
+      head = simt.block() / blocks / spans;
+      span = simt.block() / blocks % spans;
+      first_row = simt.block() % blocks * kRows;
+      rows = all_rows - first_row < kRows ? all_rows - first_row : kRows;
+      start = *args.position;
+      // Lengths and widths of spans grow with the token.
+      const int shortest = length(0);
+      const int longest = length(rows - 1);
+      const int narrow = Splits::of(shape.kv_heads).span(shortest);
+      const int wide = Splits::of(shape.kv_heads).span(longest);
+      first = span * narrow;
+      all_from = span * wide;
+      last = all_from + wide < longest ? all_from + wide : longest;  // or more, where wide spans have less
+      all_before = first + narrow < shortest ? first + narrow : shortest;
+    }
+
+    STRATA_INLINE int token(int row) const { return (first_row + row) / args.shape.group(); }
+    STRATA_INLINE int length(int row) const {
+      const int wanted = start + token(row) + 1;
+      return wanted < args.shape.capacity ? wanted : args.shape.capacity;
+    }
+    STRATA_INLINE int query(int row) const {
+      const int group = args.shape.group();
+      return token(row) * args.shape.heads + head * group + (first_row + row) % group;
+    }
+  };
+
+  // Where a chunk of a row lies in a stage, so that the rows that are read together lie in different banks.
+  STRATA_INLINE static int place(int row, int chunk) {
+    constexpr int kRowsPerLine = kRowBytes < 128 ? 128 / kRowBytes : 1;
+    constexpr int kMask = kChunks < 8 ? kChunks - 1 : 7;
+    return row * kRowBytes + (chunk ^ (row / kRowsPerLine & kMask)) * 16;
+  }
+
+  // Begins to bring a stage's keys and values into shared memory; zeros behind the last position.
+  template <simt::Simt S>
+  STRATA_INLINE static void fetch(const S& simt, Shared& shared, const Block& block, int stage, int stages) {
+    if (stage < stages) {
+      const int first = block.first + stage * kPositions;
+      for (int part = 0; part < 2; ++part) {
+        const std::byte* from =
+            block.args.cache + (block.args.shape.offset(part, block.head) + static_cast<std::int64_t>(first) * Dim) * 2;
+        std::byte* to = shared.stages[stage % kStages][part];
+        for (int i = simt.thread(); i < kPositions * kChunks; i += kThreads) {
+          const int row = i / kChunks;
+          const bool is_filled = first + row < block.last;
+          simt::Tile<S>::copy(to + place(row, i % kChunks), is_filled ? from + i * 16 : block.args.cache, is_filled);
+        }
+      }
+    }
+    simt::Tile<S>::close_group();
+  }
+
+  // One wave's tile of rows. A lane has two rows of it: those of its places in a tile.
+  template <simt::Simt S>
+  struct Wave {
+    static constexpr float kLog2e = 0x1.715476p+0f;
+    static constexpr float kLn2 = 0x1.62e430p-1f;
+    static constexpr float kNone = -std::numeric_limits<float>::infinity();
+
+    int tile;
+    int half;
+    int from[2];  // positions of each row
+    int before[2];
+    Words query[Dim / 16];
+    float out[Dim / 8][4];
+    float maximum[2] = {kNone, kNone};  // of scores, in powers of 2
+    float sum[2] = {0.0f, 0.0f};        // of this lane's own columns
+
+    STRATA_INLINE bool has_rows(const Block& block) const { return tile * 16 < block.rows; }
+    STRATA_INLINE static int row_of(const S& simt, int tile, int i) { return tile * 16 + simt.lane() / 4 + 8 * i; }
+
+    STRATA_INLINE Wave(const S& simt, const Block& block)
+        : tile(simt.thread() / 32 % kTiles), half(simt.thread() / 32 / kTiles) {
+      unroll<Dim / 8>([&](auto n) STRATA_LAMBDA {
+        for (int i = 0; i < 4; ++i) out[n][i] = 0.0f;
+      });
+      unroll<2>([&](auto i) STRATA_LAMBDA {
+        const int row = row_of(simt, tile, i);
+        from[i] = before[i] = 0;
+        const bool is_there = row < block.rows;
+        if (is_there) {
+          const int length = block.length(row);
+          const int width = Splits::of(block.args.shape.kv_heads).span(length);
+          from[i] = block.span * width;
+          before[i] = from[i] + width < length ? from[i] + width : length;
+        }
+        const float* at = block.args.queries + static_cast<std::int64_t>(is_there ? block.query(row) : 0) * Dim;
+        unroll<Dim / 8>([&](auto n) STRATA_LAMBDA {
+          const float* pair = at + n * 8 + simt.lane() % 4 * 2;
+          const std::uint32_t word = simt::Tile<S>::template pack<Type>(pair[0], pair[1]);
+          query[n / 2][i + n % 2 * 2] = is_there ? word : 0;
+        });
+      });
+    }
+
+    // The wave's half of a stage, whose first position is `first`.
+    STRATA_INLINE void add(const S& simt, const Block& block, const std::byte (&stage)[2][kPositions * kRowBytes],
+                           int first) {
+      const int own = half * kOwn;
+      float score[kOwn / 8][4];
+      multiply_keys(simt, stage[0], own, score);
+      // In powers of 2, and none at positions that a row does not have.
+      const bool is_whole = first >= block.all_from && first + kPositions <= block.all_before;
+      unroll<kOwn / 8>([&](auto n) STRATA_LAMBDA {
+        unroll<4>([&](auto i) STRATA_LAMBDA {
+          const int position = first + own + n * 8 + simt.lane() % 4 * 2 + i % 2;
+          const bool has = is_whole || (position >= from[i / 2] && position < before[i / 2]);
+          score[n][i] = has ? score[n][i] * kLog2e : kNone;
+        });
+      });
+      soften(simt, score);
+      Words weights[kOwn / 16];
+      unroll<kOwn / 16>([&](auto k) STRATA_LAMBDA {
+        unroll<4>([&](auto i) STRATA_LAMBDA {
+          const float (&pair)[4] = score[2 * k + i / 2];
+          weights[k][i] = simt::Tile<S>::template pack<Type>(pair[i % 2 * 2], pair[i % 2 * 2 + 1]);
+        });
+      });
+      add_values(simt, stage[1], own, weights);
+    }
+
+    STRATA_INLINE void multiply_keys(const S& simt, const std::byte* keys, int own, float (&score)[kOwn / 8][4]) {
+      unroll<kOwn / 8>([&](auto n) STRATA_LAMBDA {
+        for (int i = 0; i < 4; ++i) score[n][i] = 0.0f;
+      });
+      const int matrix = simt.lane() / 8;
+      unroll<Dim / 16>([&](auto k) STRATA_LAMBDA {
+        unroll<kOwn / 16>([&](auto n) STRATA_LAMBDA {
+          const int row = own + n * 16 + matrix / 2 * 8 + simt.lane() % 8;
+          Words words;
+          simt::Tile<S>::load(simt, keys + place(row, 2 * k + matrix % 2), words);
+          const std::uint32_t low[2] = {words[0], words[1]};
+          const std::uint32_t high[2] = {words[2], words[3]};
+          simt::Tile<S>::template multiply_add<Type>(simt, score[2 * n], query[k], low);
+          simt::Tile<S>::template multiply_add<Type>(simt, score[2 * n + 1], query[k], high);
+        });
+      });
+    }
+
+    // Scores become 2^(score - maximum), and what was found so far follows the maximum.
+    STRATA_INLINE void soften(const S& simt, float (&score)[kOwn / 8][4]) {
+      unroll<2>([&](auto row) STRATA_LAMBDA {
+        float most = maximum[row];
+        unroll<kOwn / 4>([&](auto i) STRATA_LAMBDA {
+          const float value = score[i / 2][2 * row + i % 2];
+          most = value > most ? value : most;
+        });
+        for (int mask = 1; mask < 4; mask *= 2) {
+          const float other = simt.shuffle_xor(most, mask);
+          most = other > most ? other : most;
+        }
+        const float base = most == kNone ? 0.0f : most;
+        const float factor = simt::Tile<S>::exp2(maximum[row] - base);
+        maximum[row] = most;
+        float total = sum[row] * factor;
+        unroll<kOwn / 4>([&](auto i) STRATA_LAMBDA {
+          float& value = score[i / 2][2 * row + i % 2];
+          value = simt::Tile<S>::exp2(value - base);
+          total += value;
+        });
+        sum[row] = total;
+        if (simt.ballot(factor != 1.0f) == 0) return;  // often: maxima soon stay
+        unroll<Dim / 8>([&](auto n) STRATA_LAMBDA {
+          out[n][2 * row] *= factor;
+          out[n][2 * row + 1] *= factor;
+        });
+      });
+    }
+
+    STRATA_INLINE void add_values(const S& simt, const std::byte* values, int own, const Words (&weights)[kOwn / 16]) {
+      const int matrix = simt.lane() / 8;
+      unroll<kOwn / 16>([&](auto k) STRATA_LAMBDA {
+        unroll<Dim / 16>([&](auto n) STRATA_LAMBDA {
+          const int row = own + k * 16 + matrix % 2 * 8 + simt.lane() % 8;
+          Words words;
+          simt::Tile<S>::load_transposed(simt, values + place(row, 2 * n + matrix / 2), words);
+          const std::uint32_t low[2] = {words[0], words[1]};
+          const std::uint32_t high[2] = {words[2], words[3]};
+          simt::Tile<S>::template multiply_add<Type>(simt, out[2 * n], weights[k], low);
+          simt::Tile<S>::template multiply_add<Type>(simt, out[2 * n + 1], weights[k], high);
+        });
+      });
+    }
+
+    // Sums of whole rows.
+    STRATA_INLINE void total(const S& simt) {
+      for (int mask = 1; mask < 4; mask *= 2) {
+        sum[0] += simt.shuffle_xor(sum[0], mask);
+        sum[1] += simt.shuffle_xor(sum[1], mask);
+      }
+    }
+
+    // Rows of results, then maxima, then sums.
+    STRATA_INLINE void leave(const S& simt, float* memory) {
+      total(simt);
+      unroll<2>([&](auto i) STRATA_LAMBDA {
+        const int row = row_of(simt, tile, i);
+        unroll<Dim / 8>([&](auto n) STRATA_LAMBDA {
+          float* to = memory + row * Dim + n * 8 + simt.lane() % 4 * 2;
+          to[0] = out[n][2 * i];
+          to[1] = out[n][2 * i + 1];
+        });
+        memory[kRows * Dim + row] = maximum[i];
+        memory[kRows * (Dim + 1) + row] = sum[i];
+      });
+    }
+
+    STRATA_INLINE void join(const S& simt, const Block& block, const float* memory) {
+      total(simt);
+      const Partials partials = Partials::at(block.args.partials, block.args.shape);
+      unroll<2>([&](auto i) STRATA_LAMBDA {
+        const int row = row_of(simt, tile, i);
+        if (row >= block.rows || before[i] <= from[i]) return;
+        const float other = memory[kRows * Dim + row];
+        const float most = other > maximum[i] ? other : maximum[i];
+        const float base = most == kNone ? 0.0f : most;
+        const float own_factor = simt::Tile<S>::exp2(maximum[i] - base);
+        const float factor = simt::Tile<S>::exp2(other - base);
+        const std::int64_t at = partials.index(block.query(row), block.span);
+        unroll<Dim / 8>([&](auto n) STRATA_LAMBDA {
+          const int column = n * 8 + simt.lane() % 4 * 2;
+          float* to = partials.out + at * Dim + column;
+          const float* from_other = memory + row * Dim + column;
+          to[0] = out[n][2 * i] * own_factor + from_other[0] * factor;
+          to[1] = out[n][2 * i + 1] * own_factor + from_other[1] * factor;
+        });
+        if (simt.lane() % 4 != 0) return;
+        partials.maxima[at] = most * kLn2;
+        partials.sums[at] = sum[i] * own_factor + memory[kRows * (Dim + 1) + row] * factor;
+      });
+    }
+  };
+};
+
+}  // namespace strata::device
