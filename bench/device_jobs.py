@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 import numpy as np
+from device_products import expert_down, expert_gate_up, quantize_rows, to_floats, window_linear
 from kernel_jobs import COLUMNS, TOP_K, Array, Bench, Job, address
-from pool import random_blocks
 
 from strata_gen.model.kernel_name import KernelName
 from strata_runtime.native_device import HOST_STREAM
 
-TOKENS, EXPERTS, WIDTH = 8, 128, 768
-GROUP_FORMAT = "q4_k"
-"""What resident experts are timed in."""
+TOKENS, EXPERTS = 8, 128
 
 
 def router_topk(bench: Bench, _name: KernelName) -> Job:
@@ -129,53 +127,6 @@ def late_add(bench: Bench, _name: KernelName) -> Job:
     return Job(lambda: (keep, bench.native.device.late_add(*arguments)), size)
 
 
-def _resident(bench: Bench, matrices: int, rows: int, columns: int) -> tuple[Array, Array, int]:
-    """Return a plan of four tokens per expert, slots with some matrices each, and the bytes of one matrix."""
-    info = bench.formats[GROUP_FORMAT]
-    matrix = rows * info.row_bytes(columns)
-    groups = max(1, min(TOKENS * TOP_K // 4, bench.total // (matrices * matrix)))
-    slots = random_blocks(info, groups * matrices * matrix // info.block_bytes, seed=0)
-    ids = np.repeat(np.arange(groups, dtype=np.int32), 4)
-    ids = np.concatenate([ids, np.full(TOKENS * TOP_K - len(ids), -1, np.int32)])
-    order, error = np.arange(groups, dtype=np.int32), np.zeros(1, np.uint32)
-    plan = np.zeros(bench.native.device.PLAN_BYTES // 4, np.int32)
-    where = (address(ids), 0, address(order), address(plan), address(error))
-    bench.native.device.resident_plan(TOKENS, TOP_K, groups, groups, True, *where, HOST_STREAM)
-    return plan, slots, matrix
-
-
-def expert_gate_up(bench: Bench, _name: KernelName) -> Job:
-    """Experts of Q4_K that four tokens share each."""
-    plan, slots, matrix = _resident(bench, 2, WIDTH, COLUMNS)
-    x, middle = bench.floats(TOKENS, COLUMNS), np.zeros((TOKENS * TOP_K, WIDTH), np.float32)
-    sizes = (GROUP_FORMAT, TOKENS, TOP_K, COLUMNS, WIDTH)
-    arguments = (
-        *sizes,
-        address(plan),
-        address(slots),
-        2 * matrix,
-        0,
-        matrix,
-        0,
-        0,
-        address(x),
-        address(middle),
-        HOST_STREAM,
-    )
-    keep = (plan, slots, x, middle)
-    return Job(lambda: (keep, bench.native.device.expert_gate_up(*arguments)), slots.nbytes + x.nbytes + middle.nbytes)
-
-
-def expert_down(bench: Bench, _name: KernelName) -> Job:
-    """Experts of Q4_K that four tokens share each."""
-    plan, slots, matrix = _resident(bench, 1, COLUMNS, WIDTH)
-    middle, rows = bench.floats(TOKENS * TOP_K, WIDTH), np.zeros((TOKENS * TOP_K, COLUMNS), np.float32)
-    sizes = (GROUP_FORMAT, TOKENS, TOP_K, COLUMNS, WIDTH)
-    arguments = (*sizes, address(plan), address(slots), matrix, 0, 0, address(middle), address(rows), HOST_STREAM)
-    keep = (plan, slots, middle, rows)
-    return Job(lambda: (keep, bench.native.device.expert_down(*arguments)), slots.nbytes + middle.nbytes + rows.nbytes)
-
-
 DEVICE_JOBS: Mapping[str, Callable[[Bench, KernelName], Job]] = {
     job.__name__: job
     for job in (
@@ -185,10 +136,13 @@ DEVICE_JOBS: Mapping[str, Callable[[Bench, KernelName], Job]] = {
         flag_wait,
         late_add,
         publish,
+        quantize_rows,
         resident_plan,
         router_topk,
         rows_copy,
         tail_skip,
+        to_floats,
+        window_linear,
     )
 }
 """How each device kernel is timed, by its name."""

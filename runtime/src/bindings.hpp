@@ -55,6 +55,9 @@ void bind_device(py::module_& module);
 // Adds the kernels between the products of a layer to it.
 void bind_device_layers(py::module_& device);
 
+// Adds to it products with the weights of a model, and what they take.
+void bind_device_linear(py::module_& device);
+
 // Adds micro-kernels by name.
 void bind_kernels(pybind11::module_& module);
 

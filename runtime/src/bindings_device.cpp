@@ -10,7 +10,6 @@
 #include "strata/device/router_topk.hpp"
 #include "strata/device/rows_copy.hpp"
 #include "strata/device/run.hpp"
-#include "strata/device/run_experts.hpp"
 #include "strata/device/tail_skip.hpp"
 #include "strata/weights.hpp"
 
@@ -139,44 +138,6 @@ void late_add(int tokens, int top_k, int hidden, const std::string& which, float
                        stream);
 }
 
-void expert_gate_up(const std::string& format, int tokens, int top_k, int hidden, int width, Address plan,
-                    Address slots, std::int64_t slot_stride, std::int64_t gate_offset, std::int64_t up_offset,
-                    Address gate_scale, Address up_scale, Address x, Address middle, Stream stream) {
-  device::run_expert_gate_up(format_named(format),
-                             {.plan = pointer<const Plan>(plan),
-                              .slots = pointer<const std::byte>(slots),
-                              .gate_scale = pointer<const float>(gate_scale),
-                              .up_scale = pointer<const float>(up_scale),
-                              .x = pointer<const float>(x),
-                              .middle = pointer<float>(middle),
-                              .slot_stride = slot_stride,
-                              .gate_offset = gate_offset,
-                              .up_offset = up_offset,
-                              .tokens = tokens,
-                              .top_k = top_k,
-                              .hidden = hidden,
-                              .width = width},
-                             stream);
-}
-
-void expert_down(const std::string& format, int tokens, int top_k, int hidden, int width, Address plan, Address slots,
-                 std::int64_t slot_stride, std::int64_t down_offset, Address down_scale, Address middle, Address rows,
-                 Stream stream) {
-  device::run_expert_down(format_named(format),
-                          {.plan = pointer<const Plan>(plan),
-                           .slots = pointer<const std::byte>(slots),
-                           .down_scale = pointer<const float>(down_scale),
-                           .middle = pointer<const float>(middle),
-                           .rows = pointer<float>(rows),
-                           .slot_stride = slot_stride,
-                           .down_offset = down_offset,
-                           .tokens = tokens,
-                           .top_k = top_k,
-                           .hidden = hidden,
-                           .width = width},
-                          stream);
-}
-
 py::tuple query(int number) {
   if constexpr (target::kBackend == target::Backend::kCpu) {
     throw std::runtime_error(std::string("this package is for CPUs (") + target::kName + "), and knows no GPU");
@@ -217,13 +178,8 @@ void bind_device(py::module_& module) {
              arg("zero_others"), arg("source"), arg("owner"), arg("weights"), arg("to"), arg("stream"));
   device.def("late_add", late_add, released, arg("tokens"), arg("top_k"), arg("hidden"), arg("which"), arg("threshold"),
              arg("rows"), arg("owner"), arg("weights"), arg("residual"), arg("stream"));
-  device.def("expert_gate_up", expert_gate_up, released, arg("format"), arg("tokens"), arg("top_k"), arg("hidden"),
-             arg("width"), arg("plan"), arg("slots"), arg("slot_stride"), arg("gate_offset"), arg("up_offset"),
-             arg("gate_scale"), arg("up_scale"), arg("x"), arg("middle"), arg("stream"));
-  device.def("expert_down", expert_down, released, arg("format"), arg("tokens"), arg("top_k"), arg("hidden"),
-             arg("width"), arg("plan"), arg("slots"), arg("slot_stride"), arg("down_offset"), arg("down_scale"),
-             arg("middle"), arg("rows"), arg("stream"));
   bind_device_layers(device);
+  bind_device_linear(device);
 }
 
 }  // namespace strata

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, Protocol
 
 from strata_runtime.native_layers import LayerKernels
@@ -13,8 +14,22 @@ GpuFacts = tuple[int, str, str, int, int, str, str]
 """How many GPUs the process sees; of one of them its product name, its architecture (`sm_90`), its free bytes and all
 of them; and two versions of CUDA: the newest that the driver knows, and the one that the module was made with."""
 
+FloatType = Literal["f32", "bf16", "f16"]
+
+DeviceMatrix = tuple[str, int, int, int, float]
+"""Weights as device kernels read them: format, rows, columns, address, and what products are multiplied by.
+
+Quantised rows stand side by side in groups of 16, the last one filled up with zeros; floats are as they are stored.
+`DeviceKernels.arrange` makes them.
+"""
+
 HOST_STREAM = 0
 """The stream of kernels that run on the calling thread."""
+
+
+def quantized_bytes(rows: int, columns: int) -> int:
+    """Return the size of what `DeviceKernels.quantize_rows` writes; 32 divides the columns."""
+    return rows * (columns + columns // 32 * 8)
 
 
 class DeviceKernels(LayerKernels, Protocol):
@@ -187,6 +202,16 @@ class DeviceKernels(LayerKernels, Protocol):
         """Add the meant rows of the CPU to the residual [tokens, hidden], weighted, in the order of `combine`."""
         ...
 
+    def linear(
+        self, matrices: Sequence[tuple[DeviceMatrix, int]], tokens: int, x: int, q: int, accumulate: bool, stream: int
+    ) -> None:
+        """Products with a window's inputs: each out [tokens, rows], paired with its matrix, is scale * (x @ matrix.T).
+
+        With `accumulate` they are added. Formats of floats read x [tokens, columns], quantised ones q (see
+        `quantize_rows`); what nobody reads may be 0. Up to three matrices of one format share a launch.
+        """
+        ...
+
     def expert_gate_up(
         self,
         format: str,
@@ -202,13 +227,16 @@ class DeviceKernels(LayerKernels, Protocol):
         gate_scale: int,
         up_scale: int,
         x: int,
+        q: int,
         middle: int,
+        middle_q: int,
         stream: int,
     ) -> None:
         """middle [tokens * top_k, width]: silu(gate(x)) * up(x) of every entry that the plan gives to the device.
 
-        Slot s begins at slots + s * slot_stride, with its matrices in one format at the offsets. Scales are float32 by
-        slot and multiply products; 0: none.
+        Slot s begins at slots + s * slot_stride, with its device matrices in one format at the offsets. Scales are
+        float32 by slot and multiply products; 0: none. Inputs are those of `linear`; with `middle_q`, which 32 has to
+        divide the width for, the result is quantised too.
         """
         ...
 
@@ -225,8 +253,47 @@ class DeviceKernels(LayerKernels, Protocol):
         down_offset: int,
         down_scale: int,
         middle: int,
+        middle_q: int,
         rows: int,
         stream: int,
     ) -> None:
         """rows [tokens * top_k, hidden]: down(middle) of every entry that the plan gives to the device; others stay."""
+        ...
+
+    def quantize_rows(self, rows: int, columns: int, x: int, q: int, stream: int) -> None:
+        """q: the inputs of products with quantised weights, made of x float32 [rows, columns], any number of rows.
+
+        int8 [rows, columns] in blocks of 32, then their scales float32 [rows, columns / 32], then each scale times the
+        sum of its block, float32 [rows, columns / 32]: `quantized_bytes`. The address is aligned to 16 bytes.
+        """
+        ...
+
+    def to_floats(self, matrix: DeviceMatrix, dtype: FloatType, out: int, stream: int) -> None:
+        """out [rows, columns]: the values of a matrix times its scale, rounded to `dtype`."""
+        ...
+
+    def to_floats_many(
+        self,
+        format: str,
+        rows: int,
+        columns: int,
+        addresses: int,
+        count: int,
+        scales: int,
+        dtype: FloatType,
+        out: int,
+        stream: int,
+    ) -> None:
+        """out [count, rows, columns]: the same of several, given int64 addresses and float32 scales (0: none)."""
+        ...
+
+    def matrix_bytes(self, format: str, rows: int, columns: int) -> int:
+        """Return the size of a device matrix."""
+        ...
+
+    def arrange(self, format: str, rows: int, columns: int, stored: int, out: int) -> None:
+        """Make a device matrix of stored rows, both in memory of the host, on the calling thread; any CPU can.
+
+        Rows are made in groups of 16, so whole groups may be made piece by piece.
+        """
         ...

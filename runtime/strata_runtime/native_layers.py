@@ -22,8 +22,8 @@ class LayerKernels(Protocol):
     """Kernels between the products of a layer.
 
     A quantised result (`q`; 0: none) is of rows whose columns are whole blocks of 32: int8 [rows, columns], then the
-    float32 scale of every block, then its sum of integers, int32; aligned to 16 bytes, columns * 40 / 32 bytes a row.
-    `stream` is as in `DeviceKernels`.
+    float32 scale of every block, then that times the sum of its integers, float32; aligned to 16 bytes, columns * 40 /
+    32 bytes a row. `stream` is as in `DeviceKernels`.
     """
 
     def rms_norm(self, rows: int, columns: int, x: int, weight: int, eps: float, out: int, q: int, stream: int) -> None:

@@ -48,6 +48,14 @@ template <int Wave>
 class Emulated {
  public:
   static constexpr int kWave = Wave;
+  static constexpr bool kHasTiles = Wave == 32;
+
+  static std::int32_t dot4(std::uint32_t a, std::uint32_t b, std::int32_t sum) { return simt::bytes::dot4(a, b, sum); }
+  template <int Shift>
+  static std::uint32_t look_up(const std::uint32_t (&table)[4], std::uint32_t indices) {
+    return simt::bytes::look_up<Shift>(table, indices);
+  }
+  static void prefetch(const void*) {}
 
   Emulated(Block& own, int block, int blocks, int threads)
       : own_(&own), block_(block), blocks_(blocks), threads_(threads) {}
@@ -73,6 +81,21 @@ class Emulated {
     return shuffle(value, lane() ^ mask);
   }
   std::uint64_t ballot(bool predicate) const { return own_->ballot(predicate); }
+
+  void multiply_tile(const std::uint32_t (&a)[4], const std::uint32_t (&b)[2], std::int32_t (&sums)[4]) const {
+    for (int four = 0; four < 4; ++four) {
+      std::uint32_t row[4];
+      for (int i = 0; i < 4; ++i) row[i] = shuffle(a[i], lane() / 4 * 4 + four);
+      for (int column = 0; column < 2; ++column) {
+        const int from = 4 * (lane() % 4 * 2 + column) + four;
+        for (int half = 0; half < 2; ++half) {
+          const std::uint32_t bytes = shuffle(b[half], from);
+          sums[column] = dot4(row[2 * half], bytes, sums[column]);
+          sums[2 + column] = dot4(row[2 * half + 1], bytes, sums[2 + column]);
+        }
+      }
+    }
+  }
   void barrier() const { own_->barrier(); }
 
   template <class Value>

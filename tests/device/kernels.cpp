@@ -146,17 +146,35 @@ void embed_rows(const Job& job);
 void expert_down(const Job& job);
 void expert_gate_up(const Job& job);
 void norm_rows(const Job& job);
+void quantize_rows(const Job& job);
 void silu_rows(const Job& job);
+void to_floats(const Job& job);
+void window_linear(const Job& job);
 
 const std::map<std::string, Runner>& kernels() {
   static const std::map<std::string, Runner> all = {
-      {"add_rows", add_rows},       {"append_heads", append_heads}, {"argmax_rows", argmax_rows},
-      {"attend", attend},           {"combine", combine},           {"ecap_redirect", ecap_redirect},
-      {"embed_rows", embed_rows},   {"expert_down", expert_down},   {"expert_gate_up", expert_gate_up},
-      {"flag_wait", flag_wait},     {"late_add", late_add},         {"layouts", layouts},
-      {"norm_rows", norm_rows},     {"publish", publish},           {"resident_plan", resident_plan},
-      {"router_topk", router_topk}, {"rows_copy", rows_copy},       {"silu_rows", silu_rows},
+      {"add_rows", add_rows},
+      {"append_heads", append_heads},
+      {"argmax_rows", argmax_rows},
+      {"attend", attend},
+      {"combine", combine},
+      {"ecap_redirect", ecap_redirect},
+      {"embed_rows", embed_rows},
+      {"expert_down", expert_down},
+      {"expert_gate_up", expert_gate_up},
+      {"flag_wait", flag_wait},
+      {"late_add", late_add},
+      {"layouts", layouts},
+      {"norm_rows", norm_rows},
+      {"publish", publish},
+      {"quantize_rows", quantize_rows},
+      {"resident_plan", resident_plan},
+      {"router_topk", router_topk},
+      {"rows_copy", rows_copy},
+      {"silu_rows", silu_rows},
       {"tail_skip", tail_skip},
+      {"to_floats", to_floats},
+      {"window_linear", window_linear},
   };
   return all;
 }

@@ -22,7 +22,7 @@ PORTABLE = [kernel for kernel in SPECS.kernels if kernel.launch is not None and 
 
 
 def instances() -> list[str]:
-    """Every portable kernel; of those of a format `expert_down` for each, any other for the widest of them."""
+    """Every portable kernel; of those of a format `window_linear` for each, any other for one of them."""
     types = [spec.type_name for spec in SPECS.formats]
     found = []
     for kernel in PORTABLE:
@@ -32,7 +32,7 @@ def instances() -> list[str]:
         else:
             chosen = (
                 types
-                if kernel.name == "expert_down"
+                if kernel.name == "window_linear"
                 else [next(spec.type_name for spec in SPECS.formats if spec.name == "q4_k")]
             )
             found += [f"{name}<strata::formats::{each}>" for each in chosen]

@@ -142,7 +142,7 @@ def test_gate_and_up_in_two_formats_have_no_slot() -> None:
 
     experts = {"expert_gate": [matrix("a")], "expert_up": [matrix("b")], "expert_down": [matrix("a")]}
     with pytest.raises(UserError, match=r"gate matrices in a and up matrices in b.*engine\.expert_format"):
-        SlotLayout.of(SimpleNamespace(experts=experts), None, 0)  # type: ignore[arg-type]
+        SlotLayout.of(SimpleNamespace(), SimpleNamespace(experts=experts), None, 0)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -334,11 +334,13 @@ def test_expert_gate_up(kernels: CalledKernels, specs: SpecSet, name: KernelName
     assert bound(specs, name) == 0
     for format_name in kernels.formats:
         columns = widths(format_name)[-1]
-        gate, up = (unit_weights(kernels, format_name, 37, columns, seed) for seed in (1, 2))
+        gate, up = (unit_weights(kernels, format_name, 32, columns, seed) for seed in (1, 2))
         for tokens in (1, 5, 8):
             x = random(tokens, tokens, columns)
-            middle = kernels.expert_gate_up(gate, up, x)
-            assert np.array_equal(bits(middle), bits(references.expert_gate_up(gate, up, x))), (format_name, tokens)
+            middle, quantised = kernels.expert_gate_up(gate, up, x)
+            expected = references.expert_gate_up(gate, up, x)
+            assert np.array_equal(bits(middle), bits(expected[0])), (format_name, tokens)
+            assert np.array_equal(quantised, expected[1]), (format_name, tokens)
 
 
 @instances_of("expert_down")
@@ -435,3 +437,34 @@ def test_attend_join(kernels: CalledKernels, specs: SpecSet, name: KernelName) -
     error = np.abs(out - references.attend_join(queries, cache, 8990))
     assert (error <= bound(specs, name) * np.abs(cache[1]).max()).all()
     assert q == layer_reference.quantised(out.reshape(3, -1))
+
+
+@instances_of("window_linear")
+def test_window_linear(kernels: CalledKernels, specs: SpecSet, name: KernelName) -> None:
+    assert bound(specs, name) == 0
+    for format_name in kernels.formats:
+        columns = widths(format_name)[-1]
+        weights = unit_weights(kernels, format_name, 37, columns, seed=4)
+        for tokens in (1, 3, 8):
+            x, before = random(tokens, tokens, columns), random(tokens, tokens, 37)
+            out = kernels.window_linear(weights, x, 0.3, before)
+            expected = references.window_linear(weights, x, 0.3, before)
+            assert np.array_equal(bits(out), bits(expected)), (format_name, tokens)
+
+
+@instances_of("quantize_rows")
+def test_quantize_rows(kernels: CalledKernels, specs: SpecSet, name: KernelName) -> None:
+    assert bound(specs, name) == 0
+    for rows, columns in ((1, 32), (5, 1088)):
+        x = random(rows, rows, columns)
+        assert np.array_equal(kernels.quantize_rows(x), references.quantize_rows(x)), columns
+
+
+@instances_of("to_floats")
+def test_to_floats(kernels: CalledKernels, specs: SpecSet, name: KernelName) -> None:
+    assert bound(specs, name) == 0
+    for format_name in kernels.formats:
+        weights = unit_weights(kernels, format_name, 37, widths(format_name)[-1], seed=5)
+        for dtype in ("f32", "bf16", "f16"):
+            found, expected = kernels.to_floats(weights, dtype, 0.3), references.to_floats(weights, dtype, 0.3)
+            assert found.tobytes() == expected.tobytes(), (format_name, dtype)

@@ -38,7 +38,23 @@ def test_choices_and_formats_that_nobody_has_are_value_errors(device: Any) -> No
     with pytest.raises(ValueError, match="'all', 'at_least' or 'below', not 'heavy'"):
         device.rows_copy(1, 8, "heavy", 0.1, False, rows, 0, rows, rows, HOST_STREAM)
     with pytest.raises(ValueError, match="q9_0"):
-        device.expert_down("q9_0", 1, 1, 32, 32, rows, rows, 0, 0, 0, rows, rows, HOST_STREAM)
+        device.expert_down("q9_0", 1, 1, 32, 32, rows, rows, 0, 0, 0, rows, rows, rows, HOST_STREAM)
+    with pytest.raises(ValueError, match="'f32', 'bf16' or 'f16', not 'f64'"):
+        device.to_floats(("f32", 1, 1, rows, 1.0), "f64", rows, HOST_STREAM)
+
+
+def test_matrices_that_cannot_be_are_value_errors(device: Any) -> None:
+    place = address(WEIGHTS)
+    assert device.matrix_bytes("q8_0", 17, 64) == 2 * 16 * 2 * 34
+    assert device.matrix_bytes("bf16", 17, 65) == 17 * 65 * 2
+    with pytest.raises(ValueError, match="a row of 33 values cannot be stored as q8_0"):
+        device.matrix_bytes("q8_0", 16, 33)
+    with pytest.raises(ValueError, match="stored rows: null address"):
+        device.arrange("q8_0", 16, 32, 0, place)
+    with pytest.raises(ValueError, match="window_linear: a null address of quantised inputs"):
+        device.linear([(("q8_0", 16, 32, place, 1.0), place)], 1, place, 0, False, HOST_STREAM)
+    with pytest.raises(ValueError, match="q must be aligned to 16 bytes"):
+        device.quantize_rows(1, 32, place, place // 16 * 16 + 4, HOST_STREAM)
 
 
 def test_blocks_have_the_sizes_that_python_allocates(device: Any) -> None:

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Any
-
 import numpy as np
 
-from strata_runtime.native_device import HOST_STREAM
-from support.called_layers import CalledLayerKernels
+from support.called_products import CalledProducts
 from support.device_reference import DOORBELL, PLAN
-from support.kernels import Array, Floats, Stored, address
+from support.kernels import Array, Floats, address
 
 
-class CalledDeviceKernels(CalledLayerKernels):
+class CalledDeviceKernels(CalledProducts):
     """Device kernels, called by their specs' names."""
-
-    def _device(self, name: str) -> Any:
-        self._note(name)
-        return partial(getattr(self.native.device, name), stream=HOST_STREAM)
 
     def router_topk(self, logits: Floats, bias: Floats, top_k: int) -> tuple[Array, Floats]:
         """Ids and weights [tokens, top_k] of sigmoid scores, normalised."""
@@ -81,29 +73,3 @@ class CalledDeviceKernels(CalledLayerKernels):
         where = (address(rows), address(owner), address(weights), address(result))
         self._device("late_add")(*weights.shape, rows.shape[1], "below", threshold, *where)
         return result
-
-    def expert_gate_up(self, gate: Stored, up: Stored, x: Floats) -> Floats:
-        """silu(gate(x)) * up(x) [tokens, width] of one expert in slot 0."""
-        tokens, hidden, width = len(x), gate.columns, gate.rows
-        plan, slots = _one_group(tokens), np.concatenate([gate.blocks.reshape(-1), up.blocks.reshape(-1)])
-        middle = np.full((tokens, width), np.nan, np.float32)
-        places = (address(plan), address(slots), slots.nbytes, 0, gate.blocks.nbytes, 0, 0, address(x), address(middle))
-        self._device("expert_gate_up")(gate.format.name, tokens, 1, hidden, width, *places)
-        return middle
-
-    def expert_down(self, down: Stored, middle: Floats) -> Floats:
-        """Rows [tokens, hidden] of one expert in slot 0."""
-        tokens, hidden, width = len(middle), down.rows, down.columns
-        plan, rows = _one_group(tokens), np.full((tokens, hidden), np.nan, np.float32)
-        places = (address(plan), address(down.blocks), down.blocks.nbytes, 0, 0, address(middle), address(rows))
-        self._device("expert_down")(down.format.name, tokens, 1, hidden, width, *places)
-        return rows
-
-
-def _one_group(tokens: int) -> Array:
-    """A plan of one expert, in slot 0, for all tokens."""
-    plan = np.zeros(1, PLAN)
-    plan["groups"], plan["device_entries"] = 1, tokens
-    plan["group"][0, 0] = (0, 0, tokens, 0)
-    plan["entries"][0, :tokens] = np.arange(tokens)
-    return plan

@@ -24,6 +24,13 @@ from support.native_programs import Unit, compile_program
 Array = NDArray[Any]
 WAVES = (1, 32, 64)
 _SOURCES = project_root() / "tests" / "device"
+_LARGE = {"linear.cpp", "products.cpp"}
+_QUICK = (
+    "-fno-sanitize=undefined",
+    "--param=asan-stack=0",
+    "--param=asan-instrumentation-with-call-threshold=0",
+)
+"""Arrays of a job are watched there as well, but nothing that takes many times as long to compile."""
 
 
 class Refused(Exception):
@@ -55,7 +62,7 @@ def compile_machine(root: Path) -> Path:
     """Compile the program, watched by sanitizers; `root` is an empty folder for generated sources."""
     generated = generated_sources(root)
     tables = (generated / "src" / "gen" / "formats.cpp", runtime_root() / "src" / "grid_quants.cpp")
-    units = [*map(Unit, (*sorted(_SOURCES.glob("*.cpp")), *tables))]
+    units = [Unit(path, _QUICK if path.name in _LARGE else ()) for path in (*sorted(_SOURCES.glob("*.cpp")), *tables)]
     return compile_program("device", units, (generated / "include", runtime_root() / "include"), "address,undefined")
 
 

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from strata_runtime.formats import FormatInfo
+
 Floats = NDArray[np.float32]
 Ids = NDArray[np.int32]
 F = np.float32
@@ -180,15 +182,84 @@ def add_rows(rows: Floats, weights: Floats, residual: Floats, chosen: NDArray[np
     return sums
 
 
-def dots(weights: Floats, x: Floats) -> Floats:
-    """Products of the rows of `weights` with one vector."""
-    return wave_sum(weights * x)
+def slice_columns(columns: int) -> list[Ids]:
+    """The columns of every slice in their order: chunks of 256 are dealt out to a power of two of slices, at most 8."""
+    chunks = [np.arange(first, min(first + 256, columns)) for first in range(0, columns, 256)]
+    count = max(power for power in (1, 2, 4, 8) if power <= len(chunks))
+    return [np.concatenate(chunks[first::count]).astype(np.int32) for first in range(count)]
 
 
-def gate_up(gate: Floats, up: Floats, x: Floats, gate_scale: float = 1, up_scale: float = 1) -> Floats:
-    """silu(gate(x)) * up(x) of one vector."""
-    value = dots(gate, x) * F(gate_scale)
-    return np.asarray(value / (F(1) + exp(-value)) * (dots(up, x) * F(up_scale)), F)
+def quantize(x: Floats) -> tuple[NDArray[np.int8], Floats, Floats]:
+    """Rows in blocks of 32: integers [rows, columns], scales, and scales times sums [rows, columns / 32]."""
+    blocks = x.reshape(len(x), x.shape[1] // 32, 32)
+    scale = np.abs(blocks).max(2) / F(127)
+    whole = np.rint(np.divide(blocks, scale[..., None], out=np.zeros_like(blocks), where=scale[..., None] > 0))
+    return whole.reshape(x.shape).astype(np.int8), scale, scale * whole.sum(2)
+
+
+def pack(x: Floats) -> NDArray[np.uint8]:
+    """Quantised rows as kernels lay them out."""
+    return np.concatenate([part.reshape(-1).view(np.uint8) for part in quantize(x)])
+
+
+def fused(a: Floats, b: Floats, c: Floats) -> Floats:
+    """a * b + c, rounded once: the product is exact in float64, and of its sum float32 keeps the nearest."""
+    return np.asarray(a.astype(np.float64) * b + c, F)
+
+
+def _of_floats(decoded: Floats, x: Floats) -> Floats:
+    sums = [wave_sum(x[:, None, own] * decoded[None, :, own]) for own in slice_columns(x.shape[1])]
+    return np.asarray(_in_order(sums), F)
+
+
+def _in_order(sums: list[Floats]) -> Floats:
+    total = sums[0]
+    for each in sums[1:]:
+        total = total + each
+    return total
+
+
+def _of_integers(info: FormatInfo, blocks: NDArray[np.uint8], x: Floats) -> Floats:
+    rows, columns = len(blocks), x.shape[1]
+    flat = blocks.reshape(-1, info.block_bytes)
+    assert info.quants is not None and info.scale is not None
+    weights = info.quants.read(flat).reshape(rows, columns).astype(np.int64)
+    of_block = info.scale.read(flat).reshape(rows, -1)
+    scales = None if info.scales is None else info.scales.read(flat).astype(F).reshape(rows, -1)
+    part = 32 if scales is None else min(columns // scales.shape[1], 32)
+    whole, inputs, totals = quantize(x)
+    sums = []
+    for own in slice_columns(columns):
+        acc = np.zeros((len(x), rows), F)
+        for begin in own[:: info.block_elements].tolist():
+            scaled, minimums = np.zeros_like(acc), np.zeros_like(acc)
+            for first in range(begin, begin + info.block_elements, part):
+                input_scale = np.broadcast_to(inputs[:, first // 32, None], acc.shape)
+                exact = whole[:, first : first + part].astype(np.int64) @ weights[:, first : first + part].T
+                scale = input_scale if scales is None else scales[None, :, first // part] * input_scale
+                scaled = fused(exact.astype(F), scale, scaled)
+                if info.minimums is not None:
+                    least = info.minimums.read(flat).astype(F).reshape(rows, -1)[None, :, first // part]
+                    minimums = fused(least, totals[:, first // 32, None], minimums)
+            acc = fused(of_block[None, :, begin // info.block_elements], scaled, acc)
+            if info.minimum is not None:
+                factor = info.minimum.read(flat).reshape(rows, -1)[None, :, begin // info.block_elements]
+                acc = fused(-factor, minimums, acc)
+        sums.append(acc)
+    return _in_order(sums)
+
+
+def products(info: FormatInfo, blocks: NDArray[np.uint8], x: Floats) -> Floats:
+    """Products [tokens, rows] of stored rows [rows, row bytes] with inputs [tokens, columns]."""
+    if info.quants is None:
+        return _of_floats(info.decode(blocks), x)
+    return _of_integers(info, blocks, x)
+
+
+def gate_up(gate: Floats, up: Floats, gate_scale: float = 1, up_scale: float = 1) -> Floats:
+    """silu(gate) * up of products with both."""
+    value = gate * F(gate_scale)
+    return np.asarray(value / (F(1) + exp(-value)) * (up * F(up_scale)), F)
 
 
 def bits(values: NDArray[Any]) -> NDArray[Any]:

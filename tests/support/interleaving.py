@@ -37,6 +37,16 @@ def arrange(weights: Stored) -> Array:
     return np.concatenate([*map(interleave, groups), weights.blocks[whole:].ravel()])
 
 
+def device_matrix(info: FormatInfo, blocks: Array) -> Array:
+    """The bytes of a device matrix of stored rows [rows, row bytes]: groups, the last one filled up with zeros."""
+    if info.quants is None:
+        return blocks.ravel()
+    padded = np.pad(blocks, ((0, -len(blocks) % SIDE_BY_SIDE), (0, 0)))
+    nothing = np.zeros((SIDE_BY_SIDE, 0), np.float32)
+    groups = [Stored(info, padded[at : at + SIDE_BY_SIDE], nothing) for at in range(0, len(padded), SIDE_BY_SIDE)]
+    return np.concatenate([*map(interleave, groups)])
+
+
 def _place_block(info: FormatInfo, plan: InterleavedPlan, block: Array, out: Array) -> None:
     """Place one block of every row: uint8 [rows, block bytes]."""
 

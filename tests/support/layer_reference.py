@@ -38,7 +38,7 @@ def silu_multiply(gate: Floats, up: Floats) -> Floats:
 
 
 def quantised(x: Floats) -> bytes:
-    """Rows [rows, columns] as kernels take them: integers, scales, sums of the integers."""
+    """Rows [rows, columns] as kernels take them: integers, scales, and scales times sums of the integers."""
     blocks = x.reshape(-1, QUANT_BLOCK)
     largest = np.abs(blocks).max(1)  # NaN wherever there is one
     usable = (largest >= F(2.0**-100)) & np.isfinite(largest)
@@ -46,7 +46,7 @@ def quantised(x: Floats) -> bytes:
     with np.errstate(invalid="ignore"):
         values = np.where(usable[:, None], np.rint(blocks / step[:, None]), 0).astype(np.int8)
     scales = np.where(usable, step, np.where(np.isfinite(largest), 0, np.nan)).astype(F)
-    return values.tobytes() + scales.tobytes() + values.sum(1, dtype=np.int32).tobytes()
+    return values.tobytes() + scales.tobytes() + (scales * values.sum(1).astype(F)).tobytes()
 
 
 def argmax(x: Floats) -> NDArray[np.int32]:

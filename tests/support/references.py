@@ -196,14 +196,37 @@ def late_add(rows: Floats, owner: Array, weights: Floats, threshold: float, resi
     return device_reference.add_rows(rows, weights, residual, late)
 
 
-def expert_gate_up(gate: Stored, up: Stored, x: Floats) -> Floats:
-    """float32 [tokens, width]: silu(gate(x)) * up(x)."""
-    return np.stack([device_reference.gate_up(gate.decoded, up.decoded, row) for row in x])
+def quantize_rows(x: Floats) -> NDArray[np.uint8]:
+    """Blocks of 32 integers, their scales, and those times their sums."""
+    return device_reference.pack(x)
+
+
+def window_linear(weights: Stored, x: Floats, scale: float, before: Floats) -> Floats:
+    """before + scale * products, each rounded."""
+    return before + device_reference.products(weights.format, weights.blocks, x) * np.float32(scale)
+
+
+def to_floats(weights: Stored, dtype: str, scale: float) -> Array:
+    """Decoded rows times a scale, twice, and without; as float32, or the bits of bfloat16 or half precision."""
+    values = np.stack([weights.decoded * np.float32(factor) for factor in (scale, scale, 1)])
+    if dtype == "f32":
+        return values
+    if dtype == "f16":
+        return values.astype(np.float16).view(np.uint16)
+    whole = values.view(np.uint32)
+    return ((whole + 0x7FFF + (whole >> 16 & 1)) >> 16).astype(np.uint16)
+
+
+def expert_gate_up(gate: Stored, up: Stored, x: Floats) -> tuple[Floats, NDArray[np.uint8]]:
+    """float32 [tokens, width]: silu(gate(x)) * up(x), and the same quantised."""
+    both = (device_reference.products(part.format, part.blocks, x) for part in (gate, up))
+    middle = device_reference.gate_up(*both)
+    return middle, device_reference.pack(middle)
 
 
 def expert_down(down: Stored, middle: Floats) -> Floats:
-    """float32 [tokens, hidden]: products of the decoded weights and the inputs [tokens, width]."""
-    return np.stack([device_reference.dots(down.decoded, row) for row in middle])
+    """float32 [tokens, hidden]: products with the inputs [tokens, width]."""
+    return device_reference.products(down.format, down.blocks, middle)
 
 
 def norm_rows(x: Floats, weight: Floats, eps: float) -> tuple[Floats, bytes]:

@@ -123,7 +123,9 @@ class KernelEdge(Edge):
     uses: Annotated[list[Name], Key(default_factory=list, description="Micro-kernels that it is made of.")]
     variants: Annotated[VariantsEdge | None, Key(description="Instances of a micro-kernel.")] = None
     layout: Annotated[
-        KernelLayout, _LAX, Key(description="compute: for formats with a compute layout of the instruction set alone.")
+        KernelLayout,
+        _LAX,
+        Key(description="compute: for formats with a compute layout of the instruction set, or of the device, alone."),
     ] = KernelLayout.STORED
     tolerance: Annotated[list[ToleranceEdge], Key(min_length=1, description="Largest errors.")]
     knobs: Annotated[list[Text], Key(default_factory=list, description="Knobs that its code depends on.")]
@@ -209,7 +211,7 @@ def _check_parts(edge: KernelEdge, document: Document, sink: Sink) -> None:
 
 def _check_layout(edge: KernelEdge, document: Document, sink: Sink) -> None:
     parts = edge.variants.by if edge.variants else ()
-    has_formats = Part.FORMAT in parts or (bool(edge.uses) and _has_blocks(edge))
+    has_formats = Part.FORMAT in parts or (bool(edge.uses or edge.launch) and _has_blocks(edge))
     if edge.layout is KernelLayout.COMPUTE and not has_formats:
         message = f"layout 'compute' without formats to tell instances apart in kernel '{edge.name}'"
         sink.error("N028", message, document.at("layout"))

@@ -198,3 +198,14 @@ def plan_interleaved(spec: Format) -> InterleavedPlan:
         bias=_bias(quants),
         bytes=planner.end,
     )
+
+
+def has_device_form(spec: Format) -> bool:
+    """Say whether device kernels can read a format: floats as they are stored, anything else in its compute layout."""
+    if spec.decode.values is not None:
+        return True
+    try:
+        plan_interleaved(spec)
+    except NoVectorCode:
+        return False
+    return True

@@ -36,7 +36,7 @@ class KernelLayout(StrEnum):
     """The layout of weights that a kernel is about."""
 
     STORED = "stored"  # as a file has them, which every format has
-    COMPUTE = "compute"  # that of an instruction set, which some formats have
+    COMPUTE = "compute"  # that of an instruction set, or of device kernels, which some formats have
 
 
 class Access(StrEnum):
@@ -158,7 +158,8 @@ class Refusal:
 class Kernel:
     """One kernel. `uses` names the micro-kernels that it is made of, `knobs` and `facts` what its code depends on.
 
-    `layout` compute: there are instances for formats and instruction sets that have a compute layout, and no others.
+    `layout` compute: there are instances for formats and instruction sets that have a compute layout, and no others; of
+    a device kernel, for formats that device kernels can read.
 
     `launch` is there for a device kernel, `phases` for one of the pool. `function` is what `body` calls it: a
     function, or the struct of a device kernel.

@@ -6,7 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from strata_gen.model.format import Format
-from strata_gen.model.interleaved import UNIT, InterleavedPlan, Segment, SegmentKind, plan_interleaved
+from strata_gen.model.interleaved import (
+    UNIT,
+    InterleavedPlan,
+    Segment,
+    SegmentKind,
+    has_device_form,
+    plan_interleaved,
+)
 from strata_gen.model.vectors import Halves, Mask, Part, Run, plan_vectors
 from strata_gen.views.format_scalar import grid_name
 
@@ -16,8 +23,8 @@ class CppInterleaved:
     """What kernels and the code that arranges ask for; `Rows` rows stand side by side.
 
     `constants` and `fill` (statements that arrange the integers of `block[0..Rows)` at `to`) are lines. `steps[j]` is
-    an expression for four of the elements 32 j to 32 j + 31 of every row, those of `Lane`; further elements are read
-    in the same steps from further on. `codes` is what the bits are looked up in, or empty.
+    an expression for four of the elements 32 j to 32 j + 31 of every row, those of `Lane + lane`; further elements are
+    read in the same steps from further on. `codes` is what the bits are looked up in, or empty.
     """
 
     constants: tuple[str, ...]
@@ -33,13 +40,14 @@ def _place(byte: int) -> str:
 def _piece(part: Part, segment: Segment) -> str:
     match part:
         case Run(_, shift, bits, to):
-            load = f"Isa::load_bytes(at + Rows * ({segment.place} + {segment.stride} * Lane))"
+            load = f"Isa::load_bytes(at + Rows * ({segment.place} + {segment.stride} * (Lane + lane)))"
             return load if bits == 8 else f"Isa::template pick<{shift}, {bits}, {to}>({load})"
         case Halves(_, (low, high), bits, to):
-            load = f"Isa::load_bytes(at + Rows * ({segment.place} + {segment.stride} * (Lane % 4)))"
+            load = f"Isa::load_bytes(at + Rows * ({segment.place} + {segment.stride} * (Lane % 4 + lane)))"
             return f"Isa::template pick<(Lane < 4 ? {low} : {high}), {bits}, {to}>({load})"
         case Mask(_, to):
-            return f"Isa::template where<{1 << to}>(Isa::load_mask(at + Rows * {segment.place} + Rows / 2 * Lane))"
+            load = f"Isa::load_mask(at + Rows * {segment.place} + Rows / 2 * (Lane + lane))"
+            return f"Isa::template where<{1 << to}>({load})"
 
 
 def _step(parts: tuple[tuple[Part, Segment], ...], plan: InterleavedPlan) -> str:
@@ -97,8 +105,11 @@ def _constants(spec: Format, plan: InterleavedPlan) -> tuple[str, ...]:
 
 
 def cpp_interleaved(spec: Format) -> CppInterleaved | None:
-    """Return the compute layout of a format; None when no instruction set uses it."""
-    if not spec.layouts:
+    """Return the compute layout of a format, which device kernels read, and instruction sets that its spec names.
+
+    None when it has none.
+    """
+    if spec.decode.values is not None or not has_device_form(spec):
         return None
     plan = plan_interleaved(spec)
     codes = ", ".join(str(value - 256 if value > 127 else value) for value in plan.codes)

@@ -1,4 +1,4 @@
-"""Views of the launch geometry of device kernels."""
+"""Views of device kernels: their launch geometry, and their launches by the format of the weights that they read."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from strata_gen.emitter import Emitter
-from strata_gen.model.kernel import Kernel, Launch, Tiles
+from strata_gen.model.interleaved import has_device_form
+from strata_gen.model.kernel import Kernel, KernelLayout, Launch, ParameterType, Tiles
+from strata_gen.model.target import Backend
 from strata_gen.resolve import Plan
 
 PATH = "include/strata/gen/launches.hpp"
@@ -37,6 +39,16 @@ class LaunchesView:
     """Every device kernel's geometry."""
 
     launches: tuple[LaunchView, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FormatLaunchesView:
+    """The kernels (structs and their headers) that read weights, and one format."""
+
+    format: str
+    type: str
+    headers: tuple[str, ...]
+    kernels: tuple[str, ...]
 
 
 def _camel(name: str) -> str:
@@ -72,4 +84,28 @@ def _sources(plan: Plan) -> tuple[str, ...]:
     return tuple(kernel.span.file for kernel, _ in _device_kernels(plan))
 
 
-EMITTERS = (Emitter("launches.hpp.j2", _views, _sources),)
+def _reads_weights(kernel: Kernel) -> bool:
+    return any(parameter.type is ParameterType.BLOCKS for parameter in kernel.parameters)
+
+
+def _format_views(plan: Plan) -> tuple[tuple[str, FormatLaunchesView], ...]:
+    if plan.target.backend is not Backend.CUDA:
+        return ()
+    kernels = [kernel for kernel, _ in _device_kernels(plan) if _reads_weights(kernel)]
+    found = []
+    for spec in plan.specs.formats:
+        own = [kernel for kernel in kernels if kernel.layout is KernelLayout.STORED or has_device_form(spec)]
+        headers, names = sorted({kernel.body for kernel in own}), [kernel.function for kernel in own]
+        view = FormatLaunchesView(spec.name, spec.type_name, tuple(headers), tuple(names))
+        found.append((f"src/gpu/launch_{spec.name}.cu", view))
+    return tuple(found)
+
+
+def _format_sources(plan: Plan) -> tuple[str, ...]:
+    return (*_sources(plan), *(spec.span.file for spec in plan.specs.formats))
+
+
+EMITTERS = (
+    Emitter("launches.hpp.j2", _views, _sources),
+    Emitter("launch_format.cu.j2", _format_views, _format_sources),
+)

@@ -14,8 +14,22 @@ STRATA_INLINE To bit_cast(From from) {
   return __builtin_bit_cast(To, from);
 }
 
-// IEEE half to float: exact.
+// a * b + c, rounded once.
+STRATA_INLINE float fused_multiply_add(float a, float b, float c) {
+#if defined(__CUDA_ARCH__)
+  return __fmaf_rn(a, b, c);
+#else
+  return __builtin_fmaf(a, b, c);
+#endif
+}
+
+// IEEE half to float: exact. By the instruction where there is one; it may change which NaN a NaN is.
 STRATA_INLINE float f16_to_float(std::uint16_t half) {
+#if defined(__CUDA_ARCH__)
+  float value;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(half));
+  return value;
+#else
   const std::uint32_t sign = static_cast<std::uint32_t>(half & 0x8000u) << 16;
   const std::uint32_t exponent = (half >> 10) & 0x1fu;
   const std::uint32_t mantissa = half & 0x3ffu;
@@ -23,10 +37,16 @@ STRATA_INLINE float f16_to_float(std::uint16_t half) {
   if (exponent != 0) return bit_cast<float>(sign | ((exponent + 112) << 23) | (mantissa << 13));
   const float magnitude = static_cast<float>(mantissa) * 0x1p-24f;
   return bit_cast<float>(sign | bit_cast<std::uint32_t>(magnitude));
+#endif
 }
 
-// Float to IEEE half, ties to even; beyond the range it becomes infinity.
+// Float to IEEE half, ties to even; beyond the range it becomes infinity. By the instruction where there is one.
 STRATA_INLINE std::uint16_t float_to_f16(float value) {
+#if defined(__CUDA_ARCH__)
+  std::uint16_t half;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(half) : "f"(value));
+  return half;
+#else
   const std::uint32_t bits = bit_cast<std::uint32_t>(value);
   const std::uint32_t sign = (bits >> 16) & 0x8000u;
   const std::uint32_t magnitude = bits & 0x7fffffffu;
@@ -38,6 +58,7 @@ STRATA_INLINE std::uint16_t float_to_f16(float value) {
   }
   const std::uint32_t odd = (magnitude >> 13) & 1u;
   return static_cast<std::uint16_t>(sign | ((magnitude + 0xc8000fffu + odd) >> 13));
+#endif
 }
 
 STRATA_INLINE float bf16_to_float(std::uint16_t half) {
@@ -46,9 +67,15 @@ STRATA_INLINE float bf16_to_float(std::uint16_t half) {
 
 // Float to bfloat16, ties to even; a NaN keeps its sign and upper payload and becomes quiet.
 STRATA_INLINE std::uint16_t float_to_bf16(float value) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  std::uint32_t both;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(0.0f), "f"(value));
+  return static_cast<std::uint16_t>(both);
+#else
   const std::uint32_t bits = bit_cast<std::uint32_t>(value);
   if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<std::uint16_t>((bits >> 16) | 64u);
   return static_cast<std::uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
+#endif
 }
 
 // 2^(exponent - 128): exact, subnormal for the two smallest.

@@ -5,10 +5,8 @@
 #include "strata/device/attend_join.hpp"
 #include "strata/device/attend_window.hpp"
 #include "strata/device/combine.hpp"
-#include "strata/device/embed_rows.hpp"
 #include "strata/device/norm_rows.hpp"
 #include "strata/device/silu_rows.hpp"
-#include "strata/gen/format_types.hpp"
 #include "strata/simt/launch_cuda.hpp"
 
 STRATA_LAUNCH(strata::device::AddRows);
@@ -19,6 +17,3 @@ STRATA_LAUNCH(strata::device::AttendWindow);
 STRATA_LAUNCH(strata::device::Combine);
 STRATA_LAUNCH(strata::device::NormRows);
 STRATA_LAUNCH(strata::device::SiluRows);
-
-#define STRATA_LAUNCH_EMBED(Format) STRATA_LAUNCH(strata::device::EmbedRows<Format>);
-STRATA_FOR_EACH_FORMAT(STRATA_LAUNCH_EMBED)

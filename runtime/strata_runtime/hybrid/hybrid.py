@@ -16,7 +16,7 @@ from strata_runtime.layers.buffers import Buffers
 from strata_runtime.layers.executor import ExpertLayer, Trim
 from strata_runtime.layers.pool import PoolCompute
 from strata_runtime.native import HostHalf, Pool
-from strata_runtime.native_device import HOST_STREAM
+from strata_runtime.native_device import HOST_STREAM, quantized_bytes
 from strata_runtime.phases import Laps, NoLaps
 
 RINGS_AT_MOST = 1 << 31
@@ -52,6 +52,10 @@ class _Late:
     weights: torch.Tensor
 
 
+def _integers(rows: int, columns: int, are_needed: bool) -> torch.Tensor:
+    return torch.empty(quantized_bytes(rows, columns) if are_needed else 0, dtype=torch.uint8)
+
+
 class Hybrid:
     """Shares out the experts of windows. For one thread.
 
@@ -78,7 +82,10 @@ class Hybrid:
         self._is_resident = False
         self._ring = 0
         self._late: _Late | None = None
-        self._middle = torch.empty(options.tokens * options.top_k * options.width if residency.slots else 0)
+        entries = options.tokens * options.top_k
+        self._middle = torch.empty(entries * options.width if residency.slots else 0)
+        self._q = _integers(options.tokens, options.hidden, any(each.takes_integers[0] for each in residency.layouts))
+        self._middle_q = _integers(entries, options.width, any(each.takes_integers[1] for each in residency.layouts))
 
     @contextmanager
     def passing(self, tokens: int) -> Iterator[None]:
@@ -227,9 +234,12 @@ class Hybrid:
         layout, device = residency.layouts[layer.number], self._compute.native.device
         half = self._open  # kept: another thread may close the engine while kernels read the plan
         plan, middle = half.plan, self._middle.data_ptr()
+        q, middle_q = self._q.data_ptr(), self._middle_q.data_ptr() if layout.takes_integers[1] else 0
         gate_scale, up_scale, down_scale = (int(row.ctypes.data) for row in residency.scales)
         tokens, top_k = buffers.expert_ids.shape
         sizes = (tokens, top_k, options.hidden, options.width)
+        if layout.takes_integers[0]:
+            device.quantize_rows(tokens, options.hidden, buffers.normed.address, q, HOST_STREAM)
         slots, stride = residency.address, residency.stride
         device.expert_gate_up(
             layout.gate_format,
@@ -242,11 +252,12 @@ class Hybrid:
             gate_scale,
             up_scale,
             buffers.normed.address,
+            q,
             middle,
+            middle_q,
             HOST_STREAM,
         )
         rows = buffers.expert_rows.data_ptr()
-        device.expert_down(
-            layout.down_format, *sizes, plan, slots, stride, layout.down, down_scale, middle, rows, HOST_STREAM
-        )
+        where = (slots, stride, layout.down, down_scale, middle, middle_q, rows, HOST_STREAM)
+        device.expert_down(layout.down_format, *sizes, plan, *where)
         self.laps.lap("experts")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,23 +14,28 @@ from strata_runtime.families import EXPERT_ROLES
 from strata_runtime.formats import FormatInfo
 from strata_runtime.layers.experts import expert_scales, in_format
 from strata_runtime.layers.pool import PoolCompute
+from strata_runtime.native_device import DeviceKernels
 
 _ALIGNMENT = 64
 
 
 @dataclass(frozen=True, slots=True)
 class SlotLayout:
-    """Where a layer's three matrices lie in a slot, in bytes from its begin; gate and up have one format."""
+    """Where a layer's three device matrices lie in a slot, in bytes from its begin; gate and up have one format.
+
+    `takes_integers`: whether gate and up read their inputs quantised, and whether down does.
+    """
 
     gate_format: str
     down_format: str
+    takes_integers: tuple[bool, bool]
     gate: int
     up: int
     down: int
     bytes: int
 
     @staticmethod
-    def of(weights: LayerWeights, wanted: FormatInfo | None, layer: int) -> SlotLayout:
+    def of(device: DeviceKernels, weights: LayerWeights, wanted: FormatInfo | None, layer: int) -> SlotLayout:
         """Lay out a slot. Raises `UserError` where gate and up have different formats."""
         gate, up, down = (weights.experts[role][0] for role in EXPERT_ROLES)
         gate_form, up_form, down_form = (wanted or matrix.form for matrix in (gate, up, down))
@@ -42,8 +46,10 @@ class SlotLayout:
                 "engine.expert_format, or set expert.cache to 0"
             )
         pairs = ((gate_form, gate), (up_form, up), (down_form, down))
-        sizes = [_aligned(matrix.shape[0] * form.row_bytes(matrix.shape[1])) for form, matrix in pairs]
-        return SlotLayout(gate_form.name, down_form.name, 0, sizes[0], sizes[0] + sizes[1], sum(sizes))
+        sizes = [_aligned(device.matrix_bytes(form.name, *matrix.shape)) for form, matrix in pairs]
+        takes_integers = (gate_form.activation != "float", down_form.activation != "float")
+        offsets = (0, sizes[0], sizes[0] + sizes[1])
+        return SlotLayout(gate_form.name, down_form.name, takes_integers, *offsets, sum(sizes))
 
 
 def _aligned(size: int) -> int:
@@ -72,7 +78,8 @@ class Residency:
         experts = max((len(layer.experts[EXPERT_ROLES[0]]) for layer in layers), default=0)
         self.slots = len(placed)
         self.table: NDArray[np.int32] = np.full((len(layers), experts), -1, np.int32)
-        self.layouts = tuple(SlotLayout.of(layer, wanted, at) for at, layer in enumerate(layers)) if placed else ()
+        device = compute.native.device
+        self.layouts = tuple(SlotLayout.of(device, layer, wanted, at) for at, layer in enumerate(layers) if placed)
         self.stride = max((layout.bytes for layout in self.layouts), default=0)
         self.scales: NDArray[np.float32] = np.ones((3, max(self.slots, 1)), np.float32)
         try:
@@ -107,6 +114,7 @@ class Residency:
         for part, (role, offset) in enumerate(zip(EXPERT_ROLES, offsets, strict=True)):
             matrix = weights.experts[role][expert]
             kept = matrix if wanted is None else in_format(compute, matrix, wanted)
-            ctypes.memmove(begin + offset, kept.address, len(kept.data))
+            rows, columns = kept.shape
+            compute.native.device.arrange(kept.form.name, rows, columns, kept.address, begin + offset)
             scales = expert_scales(weights.tensors, role)
             self.scales[part, slot] = scales[expert] if scales else 1.0

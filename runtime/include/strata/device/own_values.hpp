@@ -107,7 +107,7 @@ STRATA_INLINE void store_own_quantized(const S& simt, const OwnValues<S>& own, b
   __builtin_memcpy(__builtin_assume_aligned(to.values + at, 4), bytes, sizeof bytes);
   if (column % kQuantBlock != 0) return;
   to.scales[at / kQuantBlock] = scale;
-  to.sums[at / kQuantBlock] = sum;
+  to.totals[at / kQuantBlock] = scale * static_cast<float>(sum);
 }
 
 }  // namespace strata::device

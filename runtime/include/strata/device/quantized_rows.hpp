@@ -1,4 +1,5 @@
-// Inputs of the products with quantised weights: signed bytes in blocks of 32 columns, each with a scale and its sum.
+// Inputs of the products with quantised weights: signed bytes in blocks of 32 columns, each with a scale, and that
+// times the sum of its bytes.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +12,9 @@
 
 namespace strata::device {
 
-// Rows at one address: values [rows, columns], then scales [rows, columns / 32], then sums of the values of a block.
-// `Byte` is std::byte or const std::byte; the address is aligned to kAlignment, and 32 divides the columns.
+// Rows at one address: values [rows, columns], then scales [rows, columns / 32], then totals: each scale
+// times the sum of its block. `Byte` is std::byte or const std::byte; the address is aligned to kAlignment, and 32
+// divides the columns.
 template <class Byte>
 struct QuantizedRowsOf {
   template <class Type>
@@ -23,14 +25,14 @@ struct QuantizedRowsOf {
 
   Like<std::int8_t>* values;
   Like<float>* scales;
-  Like<std::int32_t>* sums;
+  Like<float>* totals;
   std::int64_t columns;
 
   STRATA_INLINE static QuantizedRowsOf at(Byte* q, std::int64_t rows, std::int64_t columns) {
     Byte* scales = q + rows * columns;
-    Byte* sums = scales + rows * (columns / kBlock) * static_cast<std::int64_t>(sizeof(float));
+    Byte* totals = scales + rows * (columns / kBlock) * static_cast<std::int64_t>(sizeof(float));
     return {reinterpret_cast<Like<std::int8_t>*>(q), reinterpret_cast<Like<float>*>(scales),
-            reinterpret_cast<Like<std::int32_t>*>(sums), columns};
+            reinterpret_cast<Like<float>*>(totals), columns};
   }
 
   // Why an address and columns do not fit; null when they do.
@@ -69,7 +71,7 @@ STRATA_INLINE void store_quantized(const S& simt, const QuantizedOutput& to, std
   }
   if (simt::team_lane(simt) != 0 || !is_there) return;
   to.scales[row * blocks + block] = scale;
-  to.sums[row * blocks + block] = sum;
+  to.totals[row * blocks + block] = scale * static_cast<float>(sum);
 }
 
 }  // namespace strata::device

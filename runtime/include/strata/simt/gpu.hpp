@@ -25,17 +25,33 @@ template <class Kernel>
 inline constexpr std::size_t kDynamicShared =
     sizeof(typename Kernel::Shared) > target::kSharedBytes ? sizeof(typename Kernel::Shared) : 0;
 
-// The entry of a kernel; launch it with Kernel::blocks(args) blocks of Kernel::Launch::threads(kGpuWave) threads and
-// kDynamicShared<Kernel> bytes, after Kernel::refusal(args).
+// Blocks of a kernel that a processor should have room for at a time: bounds the registers of its threads.
 template <class Kernel>
-STRATA_GPU_KERNEL void entry(const typename Kernel::Args args) {
+consteval int blocks_at_once() {
+  if constexpr (requires { Kernel::kBlocksAtOnce; }) {
+    return Kernel::kBlocksAtOnce;
+  } else {
+    return 1;
+  }
+}
+
+// The entry of a kernel, which may begin with what needs nothing of the kernel before it; launch it with
+// Kernel::blocks(args) blocks of Kernel::Launch::threads(kGpuWave) threads and kDynamicShared<Kernel> bytes, after
+// Kernel::refusal(args).
+template <class Kernel>
+STRATA_GPU_KERNEL STRATA_GPU_BOUNDS(Kernel::Launch::threads(kGpuWave),
+                                    blocks_at_once<Kernel>()) void entry(const typename Kernel::Args args) {
+  const Gpu<kGpuWave> simt;
+  if constexpr (requires { Kernel::before_predecessor_ends(simt, args); }) {
+    Kernel::before_predecessor_ends(simt, args);
+  }
   wait_for_predecessor();
   if constexpr (kDynamicShared<Kernel> > 0) {
     static_assert(kDynamicShared<Kernel> <= target::kSharedOptinBytes);
-    Kernel::run(Gpu<kGpuWave>(), *reinterpret_cast<typename Kernel::Shared*>(dynamic_shared()), args);
+    Kernel::run(simt, *reinterpret_cast<typename Kernel::Shared*>(dynamic_shared()), args);
   } else {
     STRATA_GPU_SHARED typename Kernel::Shared shared;
-    Kernel::run(Gpu<kGpuWave>(), shared, args);
+    Kernel::run(simt, shared, args);
   }
 }
 

@@ -4,9 +4,11 @@
 #include <cstdint>
 
 #include "strata/gen/target.hpp"
+#include "strata/scalar.hpp"
 
 #define STRATA_GPU_KERNEL __global__
 #define STRATA_GPU_SHARED __shared__
+#define STRATA_GPU_BOUNDS(threads, blocks) __launch_bounds__(threads, blocks)
 
 namespace strata::simt {
 
@@ -27,11 +29,47 @@ __device__ __forceinline__ void* dynamic_shared() {
   return memory;
 }
 
+consteval bool has_byte_tiles() {
+  for (const target::MatrixShape& shape : target::kMatrixShapes) {
+    if (shape.m == 16 && shape.n == 8 && shape.k == 32 && shape.operand[0] == 's' && shape.operand[1] == '8') {
+      return true;
+    }
+  }
+  return false;
+}
+
 template <int Wave>
 struct Gpu {
   static_assert(Wave == kGpuWave);
   static constexpr int kWave = Wave;
+  static constexpr bool kHasTiles = has_byte_tiles();
   static constexpr unsigned kAllLanes = 0xffffffffu;
+
+  __device__ static std::int32_t dot4(std::uint32_t a, std::uint32_t b, std::int32_t sum) {
+    return __dp4a(static_cast<int>(a), static_cast<int>(b), sum);
+  }
+  // Indices of three bits pick from either half of the table, four at a time; their fourth bits pick between these.
+  template <int Shift>
+  __device__ static std::uint32_t look_up(const std::uint32_t (&table)[4], std::uint32_t indices) {
+    const std::uint32_t halves = (indices & 0x88888888u) >> 1 | 0x32103210u;
+    const std::uint32_t places = indices & 0x77777777u;
+    const std::uint32_t first =
+        __byte_perm(__byte_perm(table[0], table[1], places), __byte_perm(table[2], table[3], places), halves);
+    const std::uint32_t second = __byte_perm(__byte_perm(table[0], table[1], places >> 16),
+                                             __byte_perm(table[2], table[3], places >> 16), halves >> 16);
+    return __byte_perm(first, second, Shift == 0 ? 0x6420 : 0x7531);
+  }
+  __device__ static void prefetch(const void* at) { asm volatile("prefetch.global.L2 [%0];" ::"l"(at)); }
+  __device__ static void multiply_tile(const std::uint32_t (&a)[4], const std::uint32_t (&b)[2],
+                                       std::int32_t (&sums)[4]) {
+    std::int32_t made[4];
+    asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %11, %12, "
+        "%13};"
+        : "=r"(made[0]), "=r"(made[1]), "=r"(made[2]), "=r"(made[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "r"(sums[0]), "r"(sums[1]), "r"(sums[2]),
+          "r"(sums[3]));
+    for (int i = 0; i < 4; ++i) sums[i] = made[i];
+  }
 
   __device__ int block() const { return static_cast<int>(blockIdx.x); }
   __device__ int blocks() const { return static_cast<int>(gridDim.x); }

@@ -5,9 +5,11 @@
 
 #include "strata/gen/target.hpp"
 #include "strata/scalar.hpp"
+#include "strata/simt/bytes.hpp"
 
 #define STRATA_GPU_KERNEL __attribute__((global))
 #define STRATA_GPU_SHARED __attribute__((shared))
+#define STRATA_GPU_BOUNDS(threads, blocks) __attribute__((amdgpu_flat_work_group_size(threads, threads)))
 #define STRATA_GPU_DEVICE __attribute__((device))
 
 namespace strata::simt {
@@ -26,7 +28,29 @@ template <int Wave>
 struct Gpu {
   static_assert(Wave == kGpuWave);
   static constexpr int kWave = Wave;
+  static constexpr bool kHasTiles = false;
   static constexpr std::uint64_t kClockHertz = 100'000'000;
+
+  STRATA_GPU_DEVICE static std::int32_t dot4(std::uint32_t a, std::uint32_t b, std::int32_t sum) {
+    const auto left = static_cast<std::int32_t>(a);
+    const auto right = static_cast<std::int32_t>(b);
+    if constexpr (target::kDot == target::Dot::kSudot4) {
+      return __builtin_amdgcn_sudot4(true, left, true, right, sum, false);
+    } else if constexpr (target::kDot == target::Dot::kSdot4) {
+      return __builtin_amdgcn_sdot4(left, right, sum, false);
+    } else {
+      return bytes::dot4(a, b, sum);
+    }
+  }
+  template <int Shift>
+  STRATA_GPU_DEVICE static std::uint32_t look_up(const std::uint32_t (&table)[4], std::uint32_t indices) {
+    const std::uint32_t places = indices >> Shift & 0x07070707u;
+    const std::uint32_t upper = (indices >> Shift & 0x08080808u) >> 3;
+    const std::uint32_t low = __builtin_amdgcn_perm(table[1], table[0], places);
+    const std::uint32_t high = __builtin_amdgcn_perm(table[3], table[2], places);
+    return low ^ ((low ^ high) & upper * 0xffu);
+  }
+  STRATA_GPU_DEVICE static void prefetch(const void*) {}
 
   STRATA_GPU_DEVICE int block() const { return static_cast<int>(__builtin_amdgcn_workgroup_id_x()); }
   STRATA_GPU_DEVICE int blocks() const {

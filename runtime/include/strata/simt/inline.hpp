@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "strata/inline.hpp"
+#include "strata/simt/bytes.hpp"
 #include "strata/simt/fitting.hpp"
 #include "strata/simt/simt.hpp"
 
@@ -14,6 +15,16 @@ namespace strata::simt {
 class Inline {
  public:
   static constexpr int kWave = 1;
+  static constexpr bool kHasTiles = false;
+
+  STRATA_INLINE static std::int32_t dot4(std::uint32_t a, std::uint32_t b, std::int32_t sum) {
+    return bytes::dot4(a, b, sum);
+  }
+  template <int Shift>
+  STRATA_INLINE static std::uint32_t look_up(const std::uint32_t (&table)[4], std::uint32_t indices) {
+    return bytes::look_up<Shift>(table, indices);
+  }
+  STRATA_INLINE static void prefetch(const void* at) { __builtin_prefetch(at); }
 
   STRATA_INLINE Inline(int block, int blocks) : block_(block), blocks_(blocks) {}
 
