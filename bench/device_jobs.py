@@ -87,7 +87,7 @@ def publish(bench: Bench, _name: KernelName) -> Job:
 def flag_wait(bench: Bench, _name: KernelName) -> Job:
     """A word that is there: what a wait costs that is none."""
     words = np.array([1, 0], np.uint32)
-    arguments = (address(words), 0, 1, address(words) + 4, 1, 1, 0, HOST_STREAM)
+    arguments = (address(words), 0, 1, 0, address(words) + 4, 1, 1, 0, HOST_STREAM)
     return Job(lambda: (words, bench.native.device.flag_wait(*arguments)), words.nbytes)
 
 

@@ -98,10 +98,11 @@ void publish(int layer, int tokens, int top_k, int hidden, Address x, Address id
                        stream);
 }
 
-void flag_wait(Address word, Address base, std::uint32_t offset, Address error, std::uint32_t error_value,
-               std::uint64_t looks, std::uint64_t nanoseconds, Stream stream) {
+void flag_wait(Address word, Address base, std::uint32_t offset, Address stamp, Address error,
+               std::uint32_t error_value, std::uint64_t looks, std::uint64_t nanoseconds, Stream stream) {
   run<device::FlagWait>({.word = pointer<const std::uint32_t>(word),
                          .base = pointer<const std::uint32_t>(base),
+                         .stamp = pointer<const std::uint32_t>(stamp),
                          .error = pointer<std::uint32_t>(error),
                          .offset = offset,
                          .error_value = error_value,
@@ -172,8 +173,8 @@ void bind_device(py::module_& module) {
              arg("stream"));
   device.def("publish", publish, released, arg("layer"), arg("tokens"), arg("top_k"), arg("hidden"), arg("x"),
              arg("ids"), arg("weights"), arg("doorbell"), arg("sequence"), arg("base"), arg("offset"), arg("stream"));
-  device.def("flag_wait", flag_wait, released, arg("word"), arg("base"), arg("offset"), arg("error"),
-             arg("error_value"), arg("looks"), arg("nanoseconds"), arg("stream"));
+  device.def("flag_wait", flag_wait, released, arg("word"), arg("base"), arg("offset"), arg("stamp"),
+             arg("error"), arg("error_value"), arg("looks"), arg("nanoseconds"), arg("stream"));
   device.def("rows_copy", rows_copy, released, arg("entries"), arg("hidden"), arg("which"), arg("threshold"),
              arg("zero_others"), arg("source"), arg("owner"), arg("weights"), arg("to"), arg("stream"));
   device.def("late_add", late_add, released, arg("tokens"), arg("top_k"), arg("hidden"), arg("which"), arg("threshold"),

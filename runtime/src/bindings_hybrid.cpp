@@ -120,6 +120,37 @@ void bind_hybrid(py::module_& module) {
                 std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(seconds)));
           },
           arg("seconds") = 2.0)
+      .def_property_readonly("memory",
+                             [](const OwnedHostHalf& self) {
+                               std::vector<std::pair<std::uintptr_t, std::size_t>> found;
+                               for (const auto& [at, bytes] : (*self).memory()) {
+                                 found.emplace_back(reinterpret_cast<std::uintptr_t>(at), bytes);
+                               }
+                               return found;
+                             })
+      .def_property_readonly("doorbell",
+                             [](const OwnedHostHalf& self) {
+                               return reinterpret_cast<std::uintptr_t>((*self).doorbell());
+                             })
+      .def(
+          "word",
+          [](const OwnedHostHalf& self, const std::string& signal) {
+            return address((*self).word(signal_named(signal)));
+          },
+          arg("signal"))
+      .def(
+          "number",
+          [](const OwnedHostHalf&, const std::string& signal) { return static_cast<int>(signal_named(signal)); },
+          arg("signal"))
+      .def(
+          "stamp",
+          [](const OwnedHostHalf& self, const std::string& signal) {
+            return address((*self).stamp(signal_named(signal)));
+          },
+          arg("signal"))
+      .def("begin_window", [](const OwnedHostHalf& self) { (*self).begin_window(); })
+      .def(
+          "end_window", [](const OwnedHostHalf& self, std::uint32_t rings) { (*self).end_window(rings); }, arg("rings"))
       .def("report", [](const OwnedHostHalf& self) { return (*self).report(); });
   module.def("make_host_half", make_host_half, arg("pool"), arg("layers"), arg("slots"), arg("owner"), arg("hidden"),
              arg("heavy_from"), arg("timeout"), arg("present"), arg("faults") = std::vector<FaultArguments>{},

@@ -106,16 +106,22 @@ void Board::wake_all(protocol::Word& word) const noexcept {
   syscall(SYS_futex, &word.value, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
 }
 
+void Board::watch(bool is_on) noexcept {
+  watched_.store(is_on, std::memory_order_relaxed);
+  if (!is_on) return;
+  for (std::size_t index = 0; index < kSignals.size(); ++index) wake_all(word(static_cast<Signal>(index)));
+}
+
 bool Board::wait(Signal signal, std::uint32_t ring, std::optional<Time> until) const {
   if (!has(signal)) throw std::logic_error(std::string("nobody raises ") + kSignals[index_of(signal)].name);
-  for (int spins = 0;; ++spins) {
+  for (int spins = 0;; spins += spins < kBriefSpins ? 1 : 0) {
     const std::uint32_t seen = value(signal);
     if (seen == kReleased || released()) return false;
     if (seen >= ring) return true;
-    if (spins < kBriefSpins) {
+    const bool is_brief = spins < kBriefSpins;
+    if (!is_brief && until && std::chrono::steady_clock::now() >= *until) return false;
+    if (is_brief || watched_.load(std::memory_order_relaxed)) {
       __builtin_ia32_pause();
-    } else if (until && std::chrono::steady_clock::now() >= *until) {
-      return false;
     } else {
       sleep_on(word(signal), seen);
     }

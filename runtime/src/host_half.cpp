@@ -370,6 +370,7 @@ void HostHalf::wait(Signal signal, std::uint32_t ring) {
   std::uint32_t error = 0;
   simt::run_inline<device::FlagWait>({.word = board.address(signal),
                                       .base = nullptr,
+                                      .stamp = nullptr,
                                       .error = &error,
                                       .offset = ring,
                                       .error_value = static_cast<std::uint32_t>(signal) + 1,
@@ -386,6 +387,41 @@ void HostHalf::wait(Signal signal, std::uint32_t ring) {
   } catch (const std::runtime_error& problem) {
     stalled(problem.what());
   }
+}
+
+std::vector<std::pair<const void*, std::size_t>> HostHalf::memory() const { return state_->blocks.memory(); }
+
+const std::uint32_t* HostHalf::word(Signal signal) const noexcept { return state_->board.address(signal); }
+
+const std::uint32_t* HostHalf::stamp(Signal signal) const noexcept { return state_->stamp_of(signal); }
+
+const void* HostHalf::doorbell() const noexcept { return &state_->blocks.doorbell(); }
+
+void HostHalf::begin_window() {
+  require_owner();
+  if (state_->board.released()) throw StallError("this window was released and runs no more\n" + report());
+  state_->board.watch(true);
+}
+
+void HostHalf::end_window(std::uint32_t rings) {
+  require_owner();
+  Board& board = state_->board;
+  board.watch(false);
+  ring_ += rings;
+  if (const std::uint32_t error = board.value(Signal::kWaitError); error != 0) {
+    const std::string name = name_of(static_cast<Signal>((error & 0xFF) - 1));
+    if ((error & device::FlagWait::kAhead) != 0) stalled(name + " was not at the ring value that was waited for");
+    if ((error & device::FlagWait::kUnstamped) != 0) stalled(name + " was raised before its data were there");
+    stalled("waited " + in_seconds(state_->options.timeout) + " for " + name);
+  }
+  if (const std::uint32_t error = board.value(Signal::kPlanError); error != 0) {
+    const auto problem = static_cast<PlanProblem>(error & 0xFF);
+    const std::string what = problem == PlanProblem::kNotResident ? "an expert without a slot where all must have one"
+                             : problem == PlanProblem::kBadSlot   ? "a slot that is none"
+                                                                  : "an expert that is none";
+    stalled("a plan met " + what + " (entry " + std::to_string(error >> 8) + " of its layer)");
+  }
+  if (board.released()) stalled("the window was released");
 }
 
 bool HostHalf::stop(std::chrono::nanoseconds patience) noexcept {

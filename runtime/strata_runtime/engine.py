@@ -25,6 +25,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from strata_runtime.drafts.choice import make_drafter, make_width
@@ -98,6 +99,7 @@ class Engine:
         progress: Progress | None = None,
         report: Report | None = None,
         writes_logpos: bool = False,
+        device: torch.device | None = None,
         **settings: object,
     ) -> Engine:
         """Load a model.
@@ -108,7 +110,7 @@ class Engine:
         provider: the kernels package to use instead of searching for one.
         progress: called with (done, total) while weights are read. report: takes the start-up lines; without it they
         go to the logger `strata_runtime`. writes_logpos: the caller writes the file of `eval.logpos`, which the engine
-        does not do; otherwise a line says so.
+        does not do; otherwise a line says so. device: see `Model.load`.
 
         Raises `UserError` for everything that can be wrong with the model, the settings or the kernels package.
         """
@@ -120,7 +122,7 @@ class Engine:
         width = make_width(values)
         text = open_text(where)
         with cores_for_the_pool():
-            model = Model.load(where, provider, values, progress)
+            model = Model.load(where, provider, values, progress, device)
             try:
                 if text.tokenizer is not None:
                     text.tokenizer.check_fits(model.info.vocab_size)

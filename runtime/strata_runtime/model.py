@@ -6,13 +6,13 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import torch
 
+from strata_runtime.assembly import Engines, Plans, assemble
 from strata_runtime.checkpoint.identity import identity
 from strata_runtime.checkpoint.network import Network, read_network
 from strata_runtime.checkpoint.source import open_checkpoint
@@ -20,21 +20,20 @@ from strata_runtime.checkpoint.weights import LayerWeights, Weights, load_weight
 from strata_runtime.errors import NotFiniteError, UserError
 from strata_runtime.formats import FormatInfo
 from strata_runtime.hybrid.asked import too_wide
-from strata_runtime.hybrid.choice import WindowExecutor, choose_executor
 from strata_runtime.hybrid.counting import Counting
 from strata_runtime.hybrid.placement import Counts
-from strata_runtime.hybrid.residency import Residency
 from strata_runtime.layers.buffers import Workspace
 from strata_runtime.layers.caches import make_cache
 from strata_runtime.layers.compute import Activation, Compute
-from strata_runtime.layers.executor import Direct, Executor
+from strata_runtime.layers.executor import Executor
 from strata_runtime.layers.experts import STORED
-from strata_runtime.layers.kv_cache import KVCache, cache_values, context_length
-from strata_runtime.layers.layout import choose_layout
+from strata_runtime.layers.kv_cache import KVCache
 from strata_runtime.layers.linear import Linear, floats
 from strata_runtime.layers.mtp import Mtp
 from strata_runtime.layers.norm import RmsNorm
+from strata_runtime.layers.passes import Pass
 from strata_runtime.layers.pool import PoolCompute
+from strata_runtime.layers.reach import Reach
 from strata_runtime.layers.stack import Layer, MixturePlace, load_layers
 from strata_runtime.native import NativeModule, Pool
 from strata_runtime.phases import WindowPhases
@@ -96,7 +95,7 @@ class Model:
         layers: tuple[Layer, ...],
         head: Linear,
         further: Layer | None,
-        windows: WindowExecutor,
+        engines: Engines,
     ) -> None:
         self.info = info
         self._network = network
@@ -104,7 +103,8 @@ class Model:
         tensors = weights.tensors
         self._embedding = compute.embedding(tensors["embedding"])
         self._layers = layers
-        self._prompts: Executor = Direct(host)
+        windows = engines.windows
+        self._prompts, self._drafts, self._runner = engines.prompts, engines.drafts, engines.runner
         self._windows: Executor = windows.executor or self._prompts
         self._most, self._stopwatch = windows.most, windows.stopwatch
         self._mixtures = sum(layer.experts is not None for layer in layers)
@@ -116,11 +116,21 @@ class Model:
         self.mtp: Mtp | None = None
         if further is not None:
             own = weights.further[0].tensors
-            self.mtp = Mtp(compute, own, further, network, self._embedding, self._head, self._workspace, self._prompts)
+            shared = self._embedding, self._head, self._workspace
+            self.mtp = Mtp(compute, own, further, network, *shared, engines.drafts)
 
     @staticmethod
-    def load(path: Path, provider: Provider, settings: Settings, progress: Progress | None = None) -> Model:
+    def load(
+        path: Path,
+        provider: Provider,
+        settings: Settings,
+        progress: Progress | None = None,
+        device: torch.device | None = None,
+    ) -> Model:
         """Load a checkpoint: a folder or a GGUF file. `settings` is an instance of the provider's `Settings`.
+
+        `device`: where layers work, instead of what the kernels package is for; on `cpu` all that a GPU does is done
+        inline.
 
         Raises `UserError` for whatever is wrong with it, naming file, tensor, what was expected and found.
         """
@@ -131,23 +141,17 @@ class Model:
         wanted = _expert_format(provider, settings.engine.expert_format)
         pool = make_pool(provider, settings)
         try:
-            choice = settings.engine.weight_layout
             drafts = _further(weights, checkpoint.path) if settings.window.draft == "mtp" else None
             all_layers = weights.layers if drafts is None else (*weights.layers, drafts)
-            positions = context_length(settings.engine.context, network.context_length)
-            to_come = PoolCompute(provider.native, pool).cache_bytes(cache_values(network, positions, len(all_layers)))
-            layout = choose_layout(provider.native, pool, weights.head, all_layers, wanted, choice, to_come)
-            host = PoolCompute(provider.native, pool, layout.placer)
-            compute: Compute = host
+            assembly = assemble(Plans(provider, settings, pool, network, weights, all_layers, wanted), device)
+            compute, host, layout = assembly.compute, assembly.host, assembly.layout
             layers = load_layers(compute, host, weights.layers, network, wanted, progress or _quiet)
             scales = {role: weights.tensors[role] for role in ("head_scale",) if role in weights.tensors}
             head = Linear(compute, {"head": weights.head, **scales}, "head")
             place = MixturePlace(0, is_last=True)
             further = None if drafts is None else Layer(compute, host, drafts, network, wanted, network.layers, place)
             experts = [layer.experts for layer in layers if layer.experts is not None]
-            sources = [layer for layer in weights.layers if layer.experts]
-            slots = partial(Residency, host, sources, wanted)
-            windows = choose_executor(provider, settings, host, network, experts, slots)
+            engines = assembly.engines(experts, None if further is None else further.experts)
             formats = sorted(frozenset[str]().union(*(each.formats for each in experts)))
             info = ModelInfo(
                 path=checkpoint.path,
@@ -169,9 +173,9 @@ class Model:
                 head_bytes=len(weights.head.data),
                 arranged_bytes=layout.arranged_bytes,
                 eos_ids=network.eos_ids,
-                notes=(*checkpoint.notes, *layout.notes, *windows.notes),
+                notes=(*checkpoint.notes, *layout.notes, *engines.windows.notes),
             )
-            return Model(info, network, compute, host, weights, layers, head, further, windows)
+            return Model(info, network, compute, host, weights, layers, head, further, engines)
         except BaseException:
             pool.close()
             raise
@@ -179,6 +183,10 @@ class Model:
     def new_cache(self, capacity: int) -> KVCache:
         """Allocate an empty cache for `capacity` positions. Raises `UserError` when the model cannot use so many."""
         return make_cache(self._compute, self._network, capacity, self._network.layers)
+
+    def new_states(self, tokens: int) -> torch.Tensor:
+        """Allocate what `forward` takes as `states`."""
+        return self._compute.empty(tokens, self.info.hidden_size)
 
     @torch.inference_mode()
     def forward(
@@ -192,7 +200,8 @@ class Model:
     ) -> torch.Tensor:
         """Read `ids` (int64 [tokens]) behind what is in `cache`, and append them to it.
 
-        Returns new float32 logits [1, vocab_size] of the last token, or [tokens, vocab_size]; none for no tokens.
+        Returns float32 logits [1, vocab_size] of the last token, or [tokens, vocab_size], until the next window; none
+        for no tokens.
         `states`: takes what the output layer works on, float32 [tokens, hidden_size]. Up to `MAX_WINDOW` tokens, each
         one's bits are those of reading it alone. `window`: the pass is a verify window, for which `verify.*`,
         `expert.cache` and `route.*` hold; other passes are exact. Activations take memory in proportion to `tokens`, so
@@ -210,18 +219,20 @@ class Model:
             raise UserError(f"a token id is outside the vocabulary of {self._network.vocab_size}")
         if window and self._most is not None and tokens > self._most:
             raise UserError(too_wide(tokens, self._most))
-        buffers = self._workspace.buffers(tokens)
         executor = self._windows if window else self._prompts
         with self._compute.passing():
-            with executor.passing(tokens):
-                self._embedding(self._compute.token_ids(listed), buffers.hidden)
-                reach = self._compute.reach(cache, tokens)
-                for index, layer in enumerate(self._layers):
-                    layer(buffers, reach, index, executor)
-                result = self._logits(buffers.hidden, logits, states)
-                executor.laps.lap("head")
+            result = self._runner.run(self._pass, Pass(listed, cache, executor, logits, states, window))
             _check_finite(result, cache.length + tokens - result.shape[0])
         cache.length += tokens
+        return result
+
+    def _pass(self, ids: torch.Tensor, reach: Reach, work: Pass) -> torch.Tensor:
+        buffers = self._workspace.buffers(reach.tokens)
+        self._embedding(ids, buffers.hidden)
+        for index, layer in enumerate(self._layers):
+            layer(buffers, reach, index, work.executor)
+        result = self._logits(buffers.hidden, work.logits, work.states)
+        work.executor.laps.lap("head")
         return result
 
     def _logits(
@@ -275,7 +286,8 @@ class Model:
 
     def close(self) -> None:
         """Stop the workers. The model cannot be used after that. Idempotent."""
-        self._windows.close()
+        for executor in (self._windows, self._prompts, self._drafts):
+            executor.close()
         self._host.pool.close()
 
 

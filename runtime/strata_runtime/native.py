@@ -95,6 +95,36 @@ class HostHalf(Protocol):
         """Wait until a word has reached `ring` and the data behind it are there."""
         ...
 
+    @property
+    def memory(self) -> Sequence[tuple[int, int]]:
+        """Address and bytes of all that both halves see, in whole pages. This and what follows is for a GPU's half."""
+        ...
+
+    @property
+    def doorbell(self) -> int:
+        """Address of the doorbell block."""
+        ...
+
+    def word(self, signal: str) -> int:
+        """Address of a word."""
+        ...
+
+    def number(self, signal: str) -> int:
+        """Which of all signals it is, from 0; the error word of a wait holds one more."""
+        ...
+
+    def stamp(self, signal: str) -> int:
+        """Where the ring value of the data behind a word stands; 0 for a word without data."""
+        ...
+
+    def begin_window(self) -> None:
+        """Look for the doorbell without sleeping from now on."""
+        ...
+
+    def end_window(self, rings: int) -> None:
+        """Take note that a window has ended, which has used so many ring values; raise what its words say."""
+        ...
+
     def stop(self, seconds: float = 2.0) -> bool:
         """Release every word; return whether the thread ended within the time. Idempotent.
 

@@ -154,6 +154,7 @@ class DeviceKernels(LayerKernels, Protocol):
         word: int,
         base: int,
         offset: int,
+        stamp: int,
         error: int,
         error_value: int,
         looks: int,
@@ -163,7 +164,9 @@ class DeviceKernels(LayerKernels, Protocol):
         """Wait until the word is at least the word at `base` (0: none) plus `offset`.
 
         After as many looks or nanoseconds (0: no such limit; one is needed) the word at `error` is raised to
-        `error_value` instead.
+        `error_value` instead. stamp: where the ring value of the data behind the word stands (0: nowhere); word and
+        stamp must be exactly what is waited for then, and the error word gets 256 more for a word that is ahead, and
+        512 for data of another ring value.
         """
         ...
 

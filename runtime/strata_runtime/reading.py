@@ -112,7 +112,7 @@ class Reader:
             self._model.close()
 
     def _states(self, tokens: int, wanted: bool) -> torch.Tensor | None:
-        return torch.empty(tokens, self._model.info.hidden_size) if wanted else None
+        return self._model.new_states(tokens) if wanted else None
 
     def _forward(
         self,

@@ -87,6 +87,7 @@ void flag_wait(const Job& job) {
   }
   run<device::FlagWait>(job, {.word = word,
                               .base = job.array<const std::uint32_t>(1),
+                              .stamp = job.array<const std::uint32_t>(3),
                               .error = job.array<std::uint32_t>(2),
                               .offset = static_cast<std::uint32_t>(job.number(0)),
                               .error_value = static_cast<std::uint32_t>(job.number(1)),

@@ -42,14 +42,14 @@ def test_a_doorbell_of_no_tokens_rings(machine: Machine, wave: int) -> None:
 
 @pytest.mark.parametrize(("word", "value"), [(5, 5), (6, 5), (0xFFFFFFFF, 5), (0x80000001, 0x80000000)])
 def test_a_word_that_was_raised_before_is_no_wait(machine: Machine, wave: int, word: int, value: int) -> None:
-    done = machine.run("flag_wait", [value, TIMEOUT, 1, 0], [words(word), None, words(0)], wave)
+    done = machine.run("flag_wait", [value, TIMEOUT, 1, 0], [words(word), None, words(0), None], wave)
     assert done[2].tolist() == [0]
 
 
 @pytest.mark.parametrize(("looks", "nanoseconds"), [(0, 60 * SECOND), (1e15, 0), (1e15, 60 * SECOND)])
 def test_a_word_that_comes_late_ends_the_wait(machine: Machine, wave: int, looks: float, nanoseconds: float) -> None:
     numbers = [5, TIMEOUT, looks, nanoseconds, 105, 2000]
-    done = machine.run("flag_wait", numbers, [words(104), words(100), words(0)], wave)
+    done = machine.run("flag_wait", numbers, [words(104), words(100), words(0), None], wave)
     assert done[0].tolist() == [105]
     assert done[2].tolist() == [0]
 
@@ -59,8 +59,18 @@ def test_a_word_that_comes_late_ends_the_wait(machine: Machine, wave: int, looks
 def test_a_word_that_never_comes_is_an_error_within_the_limit(
     machine: Machine, wave: int, word: int, looks: float, nanoseconds: float
 ) -> None:
-    done = machine.run("flag_wait", [5, TIMEOUT, looks, nanoseconds], [words(word), None, words(0)], wave)
+    done = machine.run("flag_wait", [5, TIMEOUT, looks, nanoseconds], [words(word), None, words(0), None], wave)
     assert done[2].tolist() == [TIMEOUT]
+
+
+@pytest.mark.parametrize(
+    ("word", "stamp", "added"), [(5, 5, 0), (6, 5, 256), (0xFFFFFFFF, 5, 256), (5, 4, 512), (5, 6, 512)]
+)
+def test_a_word_that_is_not_what_its_data_say_is_an_error(
+    machine: Machine, wave: int, word: int, stamp: int, added: int
+) -> None:
+    done = machine.run("flag_wait", [5, TIMEOUT, 1, 0], [words(word), None, words(0), words(stamp)], wave)
+    assert done[2].tolist() == [TIMEOUT + added if added else 0]
 
 
 @pytest.mark.parametrize(
@@ -70,4 +80,4 @@ def test_waits_for_ever_and_silent_errors_are_refused(
     machine: Machine, wave: int, numbers: list[float], message: str
 ) -> None:
     with pytest.raises(Refused, match=message):
-        machine.run("flag_wait", numbers, [words(0), None, words(0)], wave)
+        machine.run("flag_wait", numbers, [words(0), None, words(0), None], wave)

@@ -220,6 +220,7 @@ std::uint32_t error_of_suspended(std::uint32_t raised) {
   device::FlagWait::run(Suspended(word, raised), shared,
                         {.word = &word,
                          .base = nullptr,
+                         .stamp = nullptr,
                          .error = &error,
                          .offset = 5,
                          .error_value = 1,

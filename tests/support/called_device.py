@@ -57,7 +57,7 @@ class CalledDeviceKernels(CalledProducts):
         """The error word of a wait for a word that nobody raises."""
         words = np.array([word, value - 1, 0], np.uint32)
         at = address(words)
-        self._device("flag_wait")(at, at + 4, 1, at + 8, error, 10, 0)
+        self._device("flag_wait")(at, at + 4, 1, 0, at + 8, error, 10, 0)
         return int(words[2])
 
     def rows_copy(self, rows: Floats, owner: Array, weights: Floats, threshold: float, to: Floats) -> Floats:

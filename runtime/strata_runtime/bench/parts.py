@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from statistics import median
@@ -99,6 +99,10 @@ class _Timed:
     def __init__(self, executor: Executor, recorder: Recorder) -> None:
         self.laps = executor.laps
         self._executor, self._recorder = executor, recorder
+
+    @property
+    def key(self) -> Hashable:
+        return self._executor.key
 
     def passing(self, tokens: int) -> AbstractContextManager[None]:
         return self._executor.passing(tokens)

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from strata_runtime.checkpoint.network import Network
+from strata_runtime.device.compute import DeviceCompute
 from strata_runtime.errors import UserError
 from strata_runtime.hybrid import asked
+from strata_runtime.hybrid.half import Half, InlineHalf, LaunchedHalf
 from strata_runtime.hybrid.hybrid import Hybrid, HybridOptions
 from strata_runtime.hybrid.placement import Placement, by_layer, by_use, read_profile
 from strata_runtime.hybrid.residency import Residency
 from strata_runtime.hybrid.trim import WindowTrim
-from strata_runtime.layers.executor import Direct, Executor
+from strata_runtime.layers.executor import Direct, Executor, Trim
 from strata_runtime.layers.experts import LoadedExperts
 from strata_runtime.layers.pool import PoolCompute
-from strata_runtime.native import HostHalf
 from strata_runtime.phases import Stopwatch
 from strata_runtime.provider import Provider, make_pool
 
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
 class WindowExecutor:
     """What windows are read with: None where nothing sets them apart from prompts.
 
-    `most`: tokens of a window that device kernels take, None where none is called. `stopwatch`: of `verify.profile`.
+    `exact`: does what that does without what the knobs change, on a GPU. `most`: tokens of a window that device kernels
+    take, None where none is called. `stopwatch`: of `verify.profile`.
     `notes`: lines to be said at the start.
     """
 
@@ -38,31 +40,37 @@ class WindowExecutor:
     most: int | None
     stopwatch: Stopwatch | None
     notes: tuple[str, ...]
+    exact: Executor | None = None
 
 
 def choose_executor(
     provider: Provider,
     settings: Settings,
     compute: PoolCompute,
+    device: DeviceCompute,
     network: Network,
     layers: Sequence[LoadedExperts],
     make_residency: Callable[[Placement], Residency],
+    slots: int | None,
 ) -> WindowExecutor:
     """Make the executor of windows over the `layers` with routed experts. `make_residency` fills slots with them.
+
+    compute: what experts of the CPU are computed with. device: what others are. On a GPU all windows are shared out.
+    slots: how many there are to be, None for what `expert.cache` says.
 
     Raises `UserError` for settings that do not fit the model, and for a model that does not fit the device kernels.
     """
     verify = settings.verify
-    shares, trims = asked.shares_out(settings), asked.trims(settings)
+    shares, trims = device.is_gpu or asked.shares_out(settings), asked.trims(settings)
     stopwatch = Stopwatch() if verify.profile else None
     if not layers or not (shares or trims):
         notes = ["this model has no routed experts: verify, route and expert change nothing"] if shares or trims else []
         return WindowExecutor(Direct(compute, laps=stopwatch) if stopwatch else None, None, stopwatch, tuple(notes))
     _require_fitting(settings, network)
     most = settings.window.max_tokens
-    placed, notes = _placement(settings, network, len(layers))
+    placed, notes = _placement(settings, network, len(layers), slots)
     residency = make_residency(placed)
-    trim = WindowTrim(compute, residency, verify.ecap, settings.route.tail_skip) if trims else None
+    trim = WindowTrim(device, residency, verify.ecap, settings.route.tail_skip) if trims else None
     if verify.ecap is not None and verify.ecap <= network.top_k:
         notes.append(
             f"verify.ecap is {verify.ecap}, at most the {network.top_k} experts of one token: no token of a window "
@@ -71,38 +79,62 @@ def choose_executor(
     if not shares:
         return WindowExecutor(Direct(compute, trim, stopwatch), most, stopwatch, tuple(notes))
     values = {knob.name: getattr(getattr(settings, knob.section), knob.attribute) for knob in provider.knobs}
-    present = [signal.name for signal in provider.signals if signal.exists(values)]
-    options = HybridOptions(
-        hidden=network.hidden_size,
-        width=network.expert_width,
-        tokens=most,
-        top_k=network.top_k,
-        defer=verify.defer_cpu,
-        threshold=verify.defer_cpu_below if "partial_ready" in present else None,
-        device_plan="plan_ready" not in present,
-        all_resident=verify.all_resident,
-    )
 
-    def make_half() -> HostHalf:
-        return compute.native.make_host_half(
-            compute.pool,
-            [(layer.experts, residency.row(number)) for number, layer in enumerate(layers)],
-            residency.slots,
-            residency,
-            options.hidden,
-            options.threshold,
-            verify.timeout,
-            present,
+    def share_out(values: Mapping[str, object], trim: Trim | None) -> Hybrid:
+        present = [signal.name for signal in provider.signals if signal.exists(values)]
+        options = HybridOptions(
+            hidden=network.hidden_size,
+            width=network.expert_width,
+            tokens=most,
+            top_k=network.top_k,
+            defer=_deferral(values),
+            threshold=verify.defer_cpu_below if "partial_ready" in present else None,
+            device_plan="plan_ready" not in present,
+            all_resident=verify.all_resident,
         )
 
-    executor = Hybrid(compute, residency, options, make_half, partial(make_pool, provider, settings), trim, stopwatch)
-    return WindowExecutor(executor, most, stopwatch, tuple(notes))
+        def make_half() -> Half:
+            native = compute.native.make_host_half(
+                compute.pool,
+                [(layer.experts, residency.row(number)) for number, layer in enumerate(layers)],
+                residency.slots,
+                residency,
+                options.hidden,
+                options.threshold,
+                verify.timeout,
+                present,
+            )
+            if not device.is_gpu:
+                return InlineHalf(native)
+            return LaunchedHalf(native, device, residency.tables, residency.slots, options.hidden, verify.timeout)
+
+        renew = partial(make_pool, provider, settings)
+        return Hybrid(compute, device, residency, options, make_half, renew, trim, stopwatch)
+
+    executor = share_out(values, trim)
+    changed = {name: value for name, value in _EXACT.items() if values[name] != value}
+    exact = share_out({**values, **changed}, None) if device.is_gpu and (trims or changed) else executor
+    return WindowExecutor(executor, most, stopwatch, tuple(notes), exact)
 
 
-def _placement(settings: Settings, network: Network, layers: int) -> tuple[Placement, list[str]]:
-    wanted, total = settings.expert.cache, layers * network.experts
+_EXACT = {"verify.defer_cpu": "0", "verify.device_plan": False}
+"""Settings with which sharing out changes nothing but the order of sums."""
+
+
+def _deferral(values: Mapping[str, object]) -> Literal["0", "1", "check"]:
+    match values["verify.defer_cpu"]:
+        case "1":
+            return "1"
+        case "check":
+            return "check"
+        case _:
+            return "0"
+
+
+def _placement(settings: Settings, network: Network, layers: int, slots: int | None) -> tuple[Placement, list[str]]:
+    wanted, total = max(0, settings.expert.cache), layers * network.experts
     notes = [f"expert.cache is {wanted}: all of the model's {total} experts have slots"] if wanted > total else []
-    slots = min(wanted, total)
+    slots = min(wanted, total) if slots is None else slots
     if settings.expert.profile is None:
         return by_layer(slots, layers, network.experts), notes
     profile = read_profile(Path(settings.expert.profile), layers, network.experts)

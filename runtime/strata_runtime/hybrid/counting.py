@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from contextlib import AbstractContextManager
 
 import numpy as np
@@ -19,13 +20,18 @@ class Counting:
         self.laps = executor.laps
         self._executor, self._counts = executor, counts
 
+    @property
+    def key(self) -> Hashable:
+        """See `Executor`."""
+        return self._executor.key
+
     def passing(self, tokens: int) -> AbstractContextManager[None]:
         """See `Executor`."""
         return self._executor.passing(tokens)
 
     def begin(self, layer: ExpertLayer, buffers: Buffers, weights: torch.Tensor) -> None:
         """See `Executor`."""
-        chosen = buffers.expert_ids.numpy().reshape(-1)
+        chosen = buffers.expert_ids.cpu().numpy().reshape(-1)
         self._counts[layer.number] += np.bincount(chosen, minlength=self._counts.shape[1])
         self._executor.begin(layer, buffers, weights)
 

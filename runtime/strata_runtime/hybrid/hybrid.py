@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import inf
@@ -10,17 +10,16 @@ from typing import Literal
 
 import torch
 
+from strata_runtime.device.compute import DeviceCompute
 from strata_runtime.errors import StallError
+from strata_runtime.hybrid.half import Half
 from strata_runtime.hybrid.residency import Residency
 from strata_runtime.layers.buffers import Buffers
+from strata_runtime.layers.compute import Activation
 from strata_runtime.layers.executor import ExpertLayer, Trim
 from strata_runtime.layers.pool import PoolCompute
-from strata_runtime.native import HostHalf, Pool
-from strata_runtime.native_device import HOST_STREAM, quantized_bytes
+from strata_runtime.native import Pool
 from strata_runtime.phases import Laps, NoLaps
-
-RINGS_AT_MOST = 1 << 31
-"""After so many a new host half is made: ring values are 32-bit numbers."""
 
 PATIENCE = 0.5
 """Seconds for a host half to end: one that takes longer is stuck in the pool."""
@@ -52,10 +51,6 @@ class _Late:
     weights: torch.Tensor
 
 
-def _integers(rows: int, columns: int, are_needed: bool) -> torch.Tensor:
-    return torch.empty(quantized_bytes(rows, columns) if are_needed else 0, dtype=torch.uint8)
-
-
 class Hybrid:
     """Shares out the experts of windows. For one thread.
 
@@ -66,26 +61,32 @@ class Hybrid:
     def __init__(
         self,
         compute: PoolCompute,
+        device: DeviceCompute,
         residency: Residency,
         options: HybridOptions,
-        make_half: Callable[[], HostHalf],
+        make_half: Callable[[], Half],
         make_pool: Callable[[], Pool],
         trim: Trim | None = None,
         laps: Laps | None = None,
     ) -> None:
         self.laps: Laps = laps or NoLaps()
-        self._compute, self._residency, self._options, self._trim = compute, residency, options, trim
+        self._compute, self._device, self._kernels = compute, device, device.native.device
+        self._residency, self._options, self._trim = residency, options, trim
         self._make_half, self._make_pool = make_half, make_pool
-        self._halves: dict[Pool, HostHalf] = {}
-        self._half: HostHalf | None = None  # of the newest window
+        self._halves: dict[Pool, Half] = {}
+        self._half: Half | None = None  # of the newest window
         self._is_closed = False
         self._is_resident = False
         self._ring = 0
         self._late: _Late | None = None
-        entries = options.tokens * options.top_k
-        self._middle = torch.empty(entries * options.width if residency.slots else 0)
-        self._q = _integers(options.tokens, options.hidden, any(each.takes_integers[0] for each in residency.layouts))
-        self._middle_q = _integers(entries, options.width, any(each.takes_integers[1] for each in residency.layouts))
+        entries = options.tokens * options.top_k if residency.slots else 0
+        self._middle = device.rows(entries, options.width)
+        self._blocks = device.blocks(options.tokens if residency.slots else 0, options.hidden)
+
+    @property
+    def key(self) -> Hashable:
+        """See `Executor`."""
+        return self._is_resident, self._half
 
     @contextmanager
     def passing(self, tokens: int) -> Iterator[None]:
@@ -95,10 +96,12 @@ class Hybrid:
         self._late = None
         # Before every window: a slot may have been lent meanwhile.
         self._is_resident = self._options.all_resident and self._residency.is_complete
-        self._half = self._half_of(self._compute.pool)
+        half = self._half = self._half_of(self._compute.pool)
         self.laps.start()
         try:
+            half.begin(self._is_resident)
             yield
+            half.end(self._is_resident)
         except BaseException as problem:
             text = self._stall(problem)
             self._give_up()
@@ -114,9 +117,9 @@ class Hybrid:
         while self._halves:
             self._halves.popitem()[1].stop(0.0)
 
-    def _half_of(self, pool: Pool) -> HostHalf:
+    def _half_of(self, pool: Pool) -> Half:
         half = self._halves.get(pool)
-        if half is None or half.ring > RINGS_AT_MOST:
+        if half is None or half.is_used_up:
             half = self._halves[pool] = self._make_half()
         return half
 
@@ -134,7 +137,7 @@ class Hybrid:
             self._compute.pool = self._make_pool()
 
     @property
-    def _open(self) -> HostHalf:
+    def _open(self) -> Half:
         if self._half is None:
             raise RuntimeError("the host half was closed in the middle of a window")
         return self._half
@@ -164,9 +167,8 @@ class Hybrid:
             self._take_rows(layer, buffers, weights)
         tokens, top_k = weights.shape
         hidden = buffers.hidden
-        self._compute.native.combine(
-            tokens, top_k, hidden.shape[1], buffers.expert_rows.data_ptr(), weights.data_ptr(), hidden.data_ptr()
-        )
+        where = buffers.expert_rows.data_ptr(), weights.data_ptr(), hidden.data_ptr()
+        self._kernels.combine(tokens, top_k, hidden.shape[1], *where, self._device.stream)
         self.laps.lap("combine")
         if not self._is_resident and self._defers(layer):
             self._late = _Late(self._ring, weights)
@@ -182,13 +184,11 @@ class Hybrid:
         threshold = self._options.threshold
         which: Literal["all", "below"] = "all" if threshold is None else "below"
         limit, owner = threshold or 0.0, self._owner
-        half, device = self._open, self._compute.native.device
+        half, device, stream = self._open, self._kernels, self._device.stream
         tokens, top_k = late.weights.shape
         weights, rows, hidden = late.weights.data_ptr(), buffers.expert_rows.data_ptr(), self._options.hidden
-        device.rows_copy(tokens * top_k, hidden, which, limit, False, half.rows, owner, weights, rows, HOST_STREAM)
-        device.late_add(
-            tokens, top_k, hidden, which, limit, rows, owner, weights, buffers.hidden.data_ptr(), HOST_STREAM
-        )
+        device.rows_copy(tokens * top_k, hidden, which, limit, False, half.rows, owner, weights, rows, stream)
+        device.late_add(tokens, top_k, hidden, which, limit, rows, owner, weights, buffers.hidden.data_ptr(), stream)
         self.laps.lap("combine")
 
     def _defers(self, layer: ExpertLayer) -> bool:
@@ -196,7 +196,7 @@ class Hybrid:
 
     @property
     def _owner(self) -> int:
-        return self._open.plan + self._compute.native.device.OWNER_OFFSET
+        return self._open.plan + self._kernels.OWNER_OFFSET
 
     def _wait(self, signal: str, ring: int) -> None:
         self._open.wait(signal, ring)
@@ -212,7 +212,7 @@ class Hybrid:
         elif options.threshold is not None:
             self._wait("partial_ready", self._ring)
         threshold = inf if options.threshold is None else options.threshold
-        self._compute.native.device.rows_copy(
+        self._kernels.rows_copy(
             weights.numel(),
             options.hidden,
             "at_least" if defers else "all",
@@ -222,7 +222,7 @@ class Hybrid:
             self._owner,
             weights.data_ptr(),
             buffers.expert_rows.data_ptr(),
-            HOST_STREAM,
+            self._device.stream,
         )
         self.laps.lap("combine")
 
@@ -231,33 +231,24 @@ class Hybrid:
         residency, options = self._residency, self._options
         if not residency.slots:
             return
-        layout, device = residency.layouts[layer.number], self._compute.native.device
-        half = self._open  # kept: another thread may close the engine while kernels read the plan
-        plan, middle = half.plan, self._middle.data_ptr()
-        q, middle_q = self._q.data_ptr(), self._middle_q.data_ptr() if layout.takes_integers[1] else 0
-        gate_scale, up_scale, down_scale = (int(row.ctypes.data) for row in residency.scales)
+        layout, kernels, stream = residency.layouts[layer.number], self._kernels, self._device.stream
+        half, x, middle = self._open, self._quantised(buffers.normed), self._middle
+        gate_scale, up_scale, down_scale = (row.data_ptr() for row in residency.scales)
         tokens, top_k = buffers.expert_ids.shape
         sizes = (tokens, top_k, options.hidden, options.width)
-        if layout.takes_integers[0]:
-            device.quantize_rows(tokens, options.hidden, buffers.normed.address, q, HOST_STREAM)
-        slots, stride = residency.address, residency.stride
-        device.expert_gate_up(
-            layout.gate_format,
-            *sizes,
-            plan,
-            slots,
-            stride,
-            layout.gate,
-            layout.up,
-            gate_scale,
-            up_scale,
-            buffers.normed.address,
-            q,
-            middle,
-            middle_q,
-            HOST_STREAM,
+        slots = half.plan, residency.address, residency.stride
+        between = middle.address, middle.quantised_address
+        matrices = layout.gate, layout.up, gate_scale, up_scale
+        kernels.expert_gate_up(
+            layout.gate_format, *sizes, *slots, *matrices, x.address, x.quantised_address, *between, stream
         )
         rows = buffers.expert_rows.data_ptr()
-        where = (slots, stride, layout.down, down_scale, middle, middle_q, rows, HOST_STREAM)
-        device.expert_down(layout.down_format, *sizes, plan, *where)
+        kernels.expert_down(layout.down_format, *sizes, *slots, layout.down, down_scale, *between, rows, stream)
         self.laps.lap("experts")
+
+    def _quantised(self, x: Activation) -> Activation:
+        """Return rows with their quantised form, which those that the pool's layers made have not."""
+        if x.quantised is None and self._blocks is not None:
+            x = Activation(x.values, self._blocks)
+            self._device.quantise(x)
+        return x

@@ -2,40 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
+from strata_runtime.checkpoint.stored import Stored
 from strata_runtime.checkpoint.weights import LayerWeights
+from strata_runtime.device.weights import Uploader
 from strata_runtime.errors import UserError
 from strata_runtime.families import EXPERT_ROLES
 from strata_runtime.formats import FormatInfo
 from strata_runtime.layers.experts import expert_scales, in_format
 from strata_runtime.layers.pool import PoolCompute
-from strata_runtime.native_device import DeviceKernels
-
-_ALIGNMENT = 64
 
 
 @dataclass(frozen=True, slots=True)
 class SlotLayout:
-    """Where a layer's three device matrices lie in a slot, in bytes from its begin; gate and up have one format.
-
-    `takes_integers`: whether gate and up read their inputs quantised, and whether down does.
-    """
+    """Where a layer's three matrices lie in a slot, in bytes from its begin; gate and up have one format."""
 
     gate_format: str
     down_format: str
-    takes_integers: tuple[bool, bool]
     gate: int
     up: int
     down: int
     bytes: int
 
     @staticmethod
-    def of(device: DeviceKernels, weights: LayerWeights, wanted: FormatInfo | None, layer: int) -> SlotLayout:
+    def of(uploader: Uploader, weights: LayerWeights, wanted: FormatInfo | None, layer: int) -> SlotLayout:
         """Lay out a slot. Raises `UserError` where gate and up have different formats."""
         gate, up, down = (weights.experts[role][0] for role in EXPERT_ROLES)
         gate_form, up_form, down_form = (wanted or matrix.form for matrix in (gate, up, down))
@@ -46,26 +42,26 @@ class SlotLayout:
                 "engine.expert_format, or set expert.cache to 0"
             )
         pairs = ((gate_form, gate), (up_form, up), (down_form, down))
-        sizes = [_aligned(device.matrix_bytes(form.name, *matrix.shape)) for form, matrix in pairs]
-        takes_integers = (gate_form.activation != "float", down_form.activation != "float")
-        offsets = (0, sizes[0], sizes[0] + sizes[1])
-        return SlotLayout(gate_form.name, down_form.name, takes_integers, *offsets, sum(sizes))
+        sizes = [uploader.bytes(form.name, matrix.shape) for form, matrix in pairs]
+        return SlotLayout(gate_form.name, down_form.name, 0, sizes[0], sizes[0] + sizes[1], sum(sizes))
 
-
-def _aligned(size: int) -> int:
-    return -(-size // _ALIGNMENT) * _ALIGNMENT
+    @property
+    def offsets(self) -> tuple[int, int, int]:
+        """Where gate, up and down begin."""
+        return self.gate, self.up, self.down
 
 
 class Residency:
-    """Slots of all layers, numbered through, each `stride` bytes from `address` on.
+    """Slots of all layers, numbered through, each `stride` bytes from `address` on, in the memory of a device.
 
-    `table`: the slot of every expert, int32 [layers, experts], -1 for the CPU's. `scales`: of gate, up and down by
-    slot, float32 [3, slots].
+    `table`: the slot of every expert, int32 [layers, experts], -1 for the CPU's; `tables`: its rows on the device.
+    `scales`: of gate, up and down by slot, float32 [3, slots] there.
     """
 
     def __init__(
         self,
-        compute: PoolCompute,
+        host: PoolCompute,
+        uploader: Uploader,
         layers: Sequence[LayerWeights],
         wanted: FormatInfo | None,
         placed: Sequence[tuple[int, int]],
@@ -78,18 +74,28 @@ class Residency:
         experts = max((len(layer.experts[EXPERT_ROLES[0]]) for layer in layers), default=0)
         self.slots = len(placed)
         self.table: NDArray[np.int32] = np.full((len(layers), experts), -1, np.int32)
-        device = compute.native.device
-        self.layouts = tuple(SlotLayout.of(device, layer, wanted, at) for at, layer in enumerate(layers) if placed)
+        self.layouts = (
+            tuple(SlotLayout.of(uploader, layer, wanted, at) for at, layer in enumerate(layers)) if placed else ()
+        )
         self.stride = max((layout.bytes for layout in self.layouts), default=0)
-        self.scales: NDArray[np.float32] = np.ones((3, max(self.slots, 1)), np.float32)
+        scales = torch.ones(3, max(self.slots, 1))
         try:
-            self._memory = np.empty(self.slots * self.stride + _ALIGNMENT, np.uint8)
-        except MemoryError:
+            self._memory = uploader.room(self.slots * self.stride)
+        except (RuntimeError, MemoryError):
             raise UserError(f"no memory for {self.slots} slots of experts: lower expert.cache") from None
-        self.address = _aligned(self._memory.ctypes.data)
+        uploader.fill(self._pieces(host, layers, wanted, placed))
         for slot, (layer, expert) in enumerate(placed):
-            self._fill(compute, slot, layers[layer], expert, wanted, self.layouts[layer])
             self.table[layer, expert] = slot
+            for part, role in enumerate(EXPERT_ROLES):
+                known = expert_scales(layers[layer].tensors, role)
+                scales[part, slot] = known[expert] if known else 1.0
+        self.scales = scales.to(uploader.device)
+        self.tables = tuple(torch.from_numpy(self.table).to(uploader.device).unbind(0))
+
+    @property
+    def address(self) -> int:
+        """Where the first slot begins."""
+        return self._memory.data_ptr()
 
     @property
     def is_complete(self) -> bool:
@@ -100,21 +106,15 @@ class Residency:
         """Return the address of a layer's row of `table`."""
         return int(self.table.ctypes.data) + layer * self.table.strides[0]
 
-    def _fill(
+    def _pieces(
         self,
-        compute: PoolCompute,
-        slot: int,
-        weights: LayerWeights,
-        expert: int,
+        host: PoolCompute,
+        layers: Sequence[LayerWeights],
         wanted: FormatInfo | None,
-        layout: SlotLayout,
-    ) -> None:
-        begin = self.address + slot * self.stride
-        offsets = (layout.gate, layout.up, layout.down)
-        for part, (role, offset) in enumerate(zip(EXPERT_ROLES, offsets, strict=True)):
-            matrix = weights.experts[role][expert]
-            kept = matrix if wanted is None else in_format(compute, matrix, wanted)
-            rows, columns = kept.shape
-            compute.native.device.arrange(kept.form.name, rows, columns, kept.address, begin + offset)
-            scales = expert_scales(weights.tensors, role)
-            self.scales[part, slot] = scales[expert] if scales else 1.0
+        placed: Sequence[tuple[int, int]],
+    ) -> Iterator[tuple[Stored, torch.Tensor]]:
+        for slot, (layer, expert) in enumerate(placed):
+            for role, offset in zip(EXPERT_ROLES, self.layouts[layer].offsets, strict=True):
+                matrix = layers[layer].experts[role][expert]
+                kept = matrix if wanted is None else in_format(host, matrix, wanted)
+                yield kept, self._memory[slot * self.stride + offset :]

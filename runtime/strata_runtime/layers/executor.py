@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Protocol
@@ -36,7 +36,13 @@ class Executor(Protocol):
     `laps` takes the phases of a pass. Between `begin` and `finish` of a layer its shared experts are computed.
     """
 
-    laps: Laps
+    @property
+    def laps(self) -> Laps: ...  # noqa: D102
+
+    @property
+    def key(self) -> Hashable:
+        """Changes when the operations of a pass would be others. To be asked inside `passing`."""
+        ...
 
     def passing(self, tokens: int) -> AbstractContextManager[None]:
         """Go around one pass over so many tokens. Raises `UserError` when it fails for want of an answer."""
@@ -67,6 +73,11 @@ class Direct:
         self.laps: Laps = laps or NoLaps()
         self._compute = compute
         self._trim = trim
+
+    @property
+    def key(self) -> Hashable:
+        """See `Executor`."""
+        return None
 
     @contextmanager
     def passing(self, tokens: int) -> Iterator[None]:

@@ -23,9 +23,13 @@ _ALIGNMENT = 64  # bytes: one cache line, and one vector of the widest kernels
 
 @dataclass(frozen=True, slots=True)
 class LoadedExperts:
-    """One layer's experts, the names of their formats, and the bytes that they take in those, whatever the layout."""
+    """One layer's experts, the names of their formats, and the bytes that they take in those, whatever the layout.
+
+    `places`: where each expert's gate, up and down matrices are.
+    """
 
     experts: Experts
+    places: tuple[Sequence[Place], ...]
     formats: frozenset[str]
     bytes: int
 
@@ -112,4 +116,5 @@ def load_experts(
     )
     owners = [place.owner for part in parts for place in part.places]
     made = compute.native.make_experts(network.hidden_size, network.expert_width, gate, up, down, owners)
-    return LoadedExperts(made, frozenset(part.form.name for part in parts), sum(part.bytes for part in parts))
+    places = tuple(part.places for part in parts)
+    return LoadedExperts(made, places, frozenset(part.form.name for part in parts), sum(part.bytes for part in parts))

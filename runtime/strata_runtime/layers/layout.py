@@ -40,10 +40,11 @@ class Choice:
 
 
 def _matrices(
-    head: Stored, layers: Sequence[LayerWeights], wanted: FormatInfo | None
+    head: Stored | None, layers: Sequence[LayerWeights], wanted: FormatInfo | None
 ) -> Iterator[tuple[FormatInfo, Stored]]:
     """Yield every matrix of linear layers with the format that it will be in."""
-    yield head.form, head
+    if head is not None:
+        yield head.form, head
     for layer in layers:
         for role, stored in layer.tensors.items():
             if len(stored.shape) == 2 and role != "mtp_embedding":
@@ -69,7 +70,7 @@ def _needed(layouts: Layouts, matrices: Iterable[tuple[FormatInfo, Stored]]) -> 
 def choose_layout(
     native: NativeModule,
     pool: Pool,
-    head: Stored,
+    head: Stored | None,
     layers: Sequence[LayerWeights],
     wanted: FormatInfo | None,
     choice: WeightLayout,
@@ -78,7 +79,8 @@ def choose_layout(
 ) -> Choice:
     """Decide whether weights are arranged for the pool's kernels.
 
-    head: the output matrix. layers: all that will be made. wanted: the format that experts are re-encoded to. `auto`
+    head: the output matrix, None where it is elsewhere. layers: all that will be made. wanted: the format that experts
+    are re-encoded to. `auto`
     arranges what takes little more memory than it is stored in, when memory suffices beside `reserved` bytes that are
     to come. root: for `available_bytes`. Raises `UserError` when `compute` cannot be had.
     """

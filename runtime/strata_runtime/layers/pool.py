@@ -113,15 +113,9 @@ class PoolCompute:
     def reach(self, cache: KVCache, tokens: int) -> Reach:
         """See `Compute`."""
         start, stop = cache.length, cache.length + tokens
-        first, step = cache.data.data_ptr(), cache.data.stride(0) * cache.data.itemsize
-        return Reach(
-            tokens,
-            start,
-            tuple((first + layer * step, cache.capacity, start) for layer in range(cache.data.shape[0])),
-            cache.angles.data_ptr(),
-            cache.data[:, :, :, :stop],
-            _NO_MASK if tokens <= MAX_WINDOW else torch.full((tokens, stop), -math.inf).triu_(start + 1),
-        )
+        is_window = tokens <= MAX_WINDOW
+        mask = _NO_MASK if is_window else torch.full((tokens, stop), -math.inf).triu_(start + 1)
+        return Reach(tokens, start, cache, mask)
 
     def prepare_heads(
         self,
@@ -133,16 +127,18 @@ class PoolCompute:
     ) -> None:
         """See `Compute`."""
         queries, keys, values = (each.data_ptr() for each in heads)
-        cache = reach.layers[layer]
-        self.native.prepare_heads(self.pool, shape, rules, cache, reach.tokens, reach.angles, queries, keys, values)
+        cache = reach.address(layer), reach.cache.capacity, reach.start
+        self.native.prepare_heads(
+            self.pool, shape, rules, cache, reach.tokens, reach.cache.angles.data_ptr(), queries, keys, values
+        )
 
     def attend(self, shape: HeadShape, reach: Reach, layer: int, queries: torch.Tensor, out: Activation) -> None:
         """See `Compute`."""
         if reach.tokens <= MAX_WINDOW:
-            cache = reach.layers[layer]
+            cache = reach.address(layer), reach.cache.capacity, reach.start
             self.native.attend(self.pool, shape, cache, reach.tokens, queries.data_ptr(), out.address)
         else:
-            _attend_many(shape, queries, out.values, reach.data[layer], reach.mask)
+            _attend_many(shape, queries, out.values, reach.filled(layer), reach.mask)
 
     def choose(self, rule: RouterRule, logits: torch.Tensor, ids: torch.Tensor, weights: torch.Tensor) -> None:
         """See `Compute`."""

@@ -87,6 +87,7 @@ int main(int, char** arguments) {
                                        .hidden = kHidden});
     simt::run_inline<device::FlagWait>({.word = &mapped.rows_ready,
                                         .base = nullptr,
+                                        .stamp = nullptr,
                                         .error = &mapped.error,
                                         .offset = round,
                                         .error_value = 1,

@@ -69,6 +69,9 @@ class Board {
   // An idle waiter sleeps.
   bool wait(protocol::Signal signal, std::uint32_t ring, std::optional<Time> until = std::nullopt) const;
 
+  // Whether waiters look without sleeping: for words that a device raises, which wakes nobody.
+  void watch(bool is_on) noexcept;
+
   // For a kernel that looks at the word itself.
   const std::uint32_t* address(protocol::Signal signal) const noexcept { return &word(signal).value; }
 
@@ -95,6 +98,7 @@ class Board {
   std::atomic<std::uint64_t> silenced_{0};  // by a fault
   std::vector<SignalFault> faults_;
   std::atomic<bool> released_{false};
+  std::atomic<bool> watched_{false};
   mutable std::atomic<int> sleepers_{0};
 };
 

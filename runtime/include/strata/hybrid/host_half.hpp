@@ -8,6 +8,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "strata/device/plan.hpp"
@@ -80,6 +81,20 @@ class HostHalf {
   // Waits until `signal` has reached `ring` and the data behind it are there. Throws StallError after the timeout,
   // when the thread has failed, and when word and stamp disagree; all words are released then.
   void wait(protocol::Signal signal, std::uint32_t ring);
+
+  // For a device half whose kernels are elsewhere, and use words and blocks themselves. All that both halves see, in
+  // whole pages; a word or the stamp of the data behind it, null where there are none; and the doorbell block.
+  std::vector<std::pair<const void*, std::size_t>> memory() const;
+  const std::uint32_t* word(protocol::Signal signal) const noexcept;
+  const std::uint32_t* stamp(protocol::Signal signal) const noexcept;
+  const void* doorbell() const noexcept;
+
+  // A window of such a device half begins: the thread looks for its doorbell without sleeping. Throws StallError when
+  // the words were released.
+  void begin_window();
+
+  // It has ended, and has used so many ring values. Throws StallError when the halves did not meet.
+  void end_window(std::uint32_t rings);
 
   // Releases every word and waits for the thread for as long as `patience`. Returns whether it has ended: one that is
   // stuck in the pool is left behind, with all that it uses, the pool too. Idempotent.

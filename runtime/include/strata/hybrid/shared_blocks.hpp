@@ -5,6 +5,8 @@
 #include <cstring>
 #include <memory>
 #include <new>
+#include <utility>
+#include <vector>
 
 #include "strata/gen/protocol/signals.hpp"
 
@@ -25,6 +27,13 @@ class SharedBlocks {
   protocol::Plan& plan() const { return *at<protocol::Plan>(plan_block_); }
   float* activations() const { return at<float>(doorbell_block_, doorbell_.activations); }
   float* rows() const { return at<float>(rows_block_, rows_.rows); }
+  // All of it, whole pages each.
+  std::vector<std::pair<const void*, std::size_t>> memory() const {
+    return {{words_.get(), pages(sizeof(protocol::Signals))},
+            {doorbell_block_.get(), pages(doorbell_.bytes)},
+            {plan_block_.get(), pages(sizeof(protocol::Plan))},
+            {rows_block_.get(), pages(rows_.bytes)}};
+  }
   protocol::Blocks all() const { return {&doorbell(), &plan(), at<protocol::Rows>(rows_block_)}; }
 
  private:
@@ -35,10 +44,16 @@ class SharedBlocks {
   };
   using Memory = std::unique_ptr<std::byte[], Free>;
 
+  static constexpr std::size_t pages(std::size_t bytes) {
+    constexpr auto page = static_cast<std::size_t>(kPage);
+    return (bytes + page - 1) / page * page;
+  }
+
   template <class Type>
   static Memory place(std::size_t bytes) {
-    Memory memory(new (kPage) std::byte[bytes]);
-    std::memset(memory.get(), 0, bytes);
+    // A page is a device's or not, as a whole.
+    Memory memory(new (kPage) std::byte[pages(bytes)]);
+    std::memset(memory.get(), 0, pages(bytes));
     new (memory.get()) Type{};
     return memory;
   }

@@ -1,0 +1,1 @@
+"""Layers on a GPU: kernels on a stream, weights in its memory, windows as graphs."""

@@ -1,0 +1,263 @@
+"""The operations of layers as device kernels: on the stream of a GPU, or inline on a CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import torch
+from torch.nn.attention.bias import causal_lower_right
+from torch.nn.functional import scaled_dot_product_attention
+
+from strata_runtime.checkpoint.stored import Stored
+from strata_runtime.device.inputs import Inputs
+from strata_runtime.device.precision import Precision
+from strata_runtime.device.weights import Placed, Uploader
+from strata_runtime.layers.compute import Activation, Embed, RouterRule, Weight
+from strata_runtime.layers.kv_cache import KVCache
+from strata_runtime.layers.reach import Reach
+from strata_runtime.native import NativeModule
+from strata_runtime.native_layers import DeviceCache, HeadRules, HeadShape
+from strata_runtime.params import MAX_WINDOW
+
+_BLOCK = 32  # columns that share a scale of a quantised row
+
+
+class DeviceCompute:
+    """Kernels of a module on tensors of one torch device. Implements `Compute`. For one thread.
+
+    `is_gpu`: whether windows are a GPU's, or do as those of a GPU do. `inputs`: what a replayed graph reads: token ids
+    and position.
+    """
+
+    def __init__(
+        self, native: NativeModule, device: torch.device, precision: Precision, uploader: Uploader, *, is_gpu: bool
+    ) -> None:
+        self.device, self.is_gpu = device, is_gpu
+        self.inputs = Inputs(device)
+        self.precision = precision
+        self.uploader = uploader
+        self._native = native
+        self._workspaces: dict[tuple[HeadShape, int, int], torch.Tensor] = {}
+
+    @property
+    def native(self) -> NativeModule:
+        """See `Compute`."""
+        return self._native
+
+    @property
+    def stream(self) -> int:
+        """The stream that kernels are launched on; 0 on a CPU."""
+        return torch.cuda.current_stream(self.device).cuda_stream if self.device.type == "cuda" else 0
+
+    @contextmanager
+    def passing(self) -> Iterator[None]:
+        """See `Compute`."""
+        yield
+
+    def empty(self, *shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+        """See `Compute`."""
+        return torch.empty(shape, dtype=dtype, device=self.device)
+
+    def activation(self, tokens: int, columns: int) -> Activation:
+        """See `Compute`. Prompts have no quantised form."""
+        return self.rows(tokens, columns) if tokens <= MAX_WINDOW else Activation(self.empty(tokens, columns))
+
+    def rows(self, count: int, columns: int) -> Activation:
+        """Allocate rows with a quantised form, where blocks divide them."""
+        return Activation(self.empty(count, columns), self.blocks(count, columns))
+
+    def blocks(self, count: int, columns: int) -> torch.Tensor | None:
+        """Allocate the quantised form of rows; None where blocks do not divide them."""
+        if columns % _BLOCK:
+            return None
+        return self.empty(count * (columns + columns // _BLOCK * 8), dtype=torch.uint8)
+
+    def narrow(self, x: Activation, columns: int) -> Activation:
+        """See `Compute`."""
+        tokens = x.values.shape[0]
+        return Activation(x.values.view(-1)[: tokens * columns].view(tokens, columns), x.quantised)
+
+    def constant(self, values: torch.Tensor) -> torch.Tensor:
+        """See `Compute`."""
+        return values.to(self.device, torch.float32).contiguous()
+
+    def token_ids(self, ids: Sequence[int]) -> torch.Tensor:
+        """See `Compute`: int32 on the device."""
+        return torch.tensor(ids, dtype=torch.int32).to(self.device)
+
+    def products(self, weights: Sequence[Weight]) -> DeviceProducts:
+        """See `Compute`."""
+        placed = tuple(self.uploader.place(weight.stored, weight.scale) for weight in weights)
+        return DeviceProducts(self, placed)
+
+    def embedding(self, weight: Stored) -> Embed:
+        """See `Compute`."""
+        columns, form = weight.shape[1], weight.form.name
+        table = torch.from_numpy(weight.data.copy()).to(self.device)
+
+        def embed(ids: torch.Tensor, out: torch.Tensor) -> None:
+            kernels = self._native.device
+            kernels.embed(form, columns, table.data_ptr(), ids.data_ptr(), len(ids), out.data_ptr(), self.stream)
+
+        return embed
+
+    def quantise(self, x: Activation) -> None:
+        """See `Compute`."""
+        if x.quantised is not None:
+            rows, columns = x.values.shape
+            self._native.device.quantize_rows(rows, columns, x.address, x.quantised_address, self.stream)
+
+    def rms_norm(self, x: torch.Tensor, weight: torch.Tensor, eps: float, out: Activation) -> None:
+        """See `Compute`."""
+        rows, columns = x.shape
+        where = x.data_ptr(), weight.data_ptr(), eps, out.address, out.quantised_address
+        self._native.device.rms_norm(rows, columns, *where, self.stream)
+
+    def silu_multiply(self, gate: torch.Tensor, up: torch.Tensor, out: Activation) -> None:
+        """See `Compute`."""
+        rows, columns = gate.shape
+        where = gate.data_ptr(), up.data_ptr(), out.address, out.quantised_address
+        self._native.device.silu_multiply(rows, columns, *where, self.stream)
+
+    def new_cache(self, shape: tuple[int, int, int, int, int], angles: torch.Tensor) -> KVCache:
+        """See `Compute`."""
+        try:
+            return KVCache(self.empty(*shape, dtype=self.precision.cache), angles)
+        except RuntimeError as problem:
+            raise MemoryError(str(problem)) from None
+
+    def cache_bytes(self, values: int) -> int:
+        """See `Compute`."""
+        return self.precision.cache.itemsize * values
+
+    def reach(self, cache: KVCache, tokens: int) -> Reach:
+        """See `Compute`."""
+        self.inputs.position.fill_(cache.length)
+        return self.window_reach(cache, tokens)
+
+    def window_reach(self, cache: KVCache, tokens: int) -> Reach:
+        """Look at a cache behind the position that `inputs` will say."""
+        return Reach(tokens, cache.length, cache, cache.angles)
+
+    def _layer(self, reach: Reach, layer: int) -> DeviceCache:
+        return reach.address(layer), self.precision.cache_name, reach.cache.capacity
+
+    def prepare_heads(
+        self,
+        shape: HeadShape,
+        rules: HeadRules,
+        reach: Reach,
+        layer: int,
+        heads: tuple[torch.Tensor, torch.Tensor, torch.Tensor],
+    ) -> None:
+        """See `Compute`."""
+        position = self.inputs.position.data_ptr()
+        queries, keys, values = (each.data_ptr() for each in heads)
+        cache = self._layer(reach, layer)
+        self._native.device.prepare_heads(
+            shape,
+            rules,
+            cache,
+            reach.tokens,
+            position,
+            reach.cache.angles.data_ptr(),
+            queries,
+            keys,
+            values,
+            self.stream,
+        )
+
+    def attend(self, shape: HeadShape, reach: Reach, layer: int, queries: torch.Tensor, out: Activation) -> None:
+        """See `Compute`."""
+        if reach.tokens > MAX_WINDOW:
+            _attend_many(shape, queries, out.values, reach.filled(layer))
+            return
+        cache = self._layer(reach, layer)
+        self._native.device.attend(
+            shape,
+            cache,
+            reach.tokens,
+            self.inputs.position.data_ptr(),
+            queries.data_ptr(),
+            out.address,
+            out.quantised_address,
+            self._workspace(shape, reach.tokens, cache[2]).data_ptr(),
+            self.stream,
+        )
+
+    def _workspace(self, shape: HeadShape, tokens: int, capacity: int) -> torch.Tensor:
+        key = shape, tokens, capacity
+        if key not in self._workspaces:
+            size = self._native.device.attend_workspace(shape, tokens, capacity)
+            self._workspaces[key] = torch.zeros(size, dtype=torch.uint8, device=self.device)
+        return self._workspaces[key]
+
+    def choose(self, rule: RouterRule, logits: torch.Tensor, ids: torch.Tensor, weights: torch.Tensor) -> None:
+        """See `Compute`."""
+        bias = 0 if rule.bias is None else rule.bias.data_ptr()
+        how = bias, rule.sigmoid, rule.normalised, rule.scale
+        self._native.device.router_topk(
+            logits.shape[0],
+            rule.experts,
+            rule.top_k,
+            logits.data_ptr(),
+            *how,
+            ids.data_ptr(),
+            weights.data_ptr(),
+            self.stream,
+        )
+
+    def floats(self, placed: Placed) -> torch.Tensor:
+        """Return a matrix as the matrix products of prompts take it, [rows, columns]."""
+        _, rows, columns, _, _ = placed.matrix
+        out = self.empty(rows, columns, dtype=self.precision.products)
+        self._native.device.to_floats(placed.matrix, self.precision.products_name, out.data_ptr(), self.stream)
+        return out
+
+
+class DeviceProducts:
+    """Device matrices. Implements `Products`."""
+
+    __slots__ = ("_compute", "_placed")
+
+    def __init__(self, compute: DeviceCompute, placed: tuple[Placed, ...]) -> None:
+        self._compute, self._placed = compute, placed
+
+    def __call__(self, x: Activation, outs: Sequence[torch.Tensor]) -> None:
+        """See `Products`."""
+        if x.values.shape[0] > MAX_WINDOW:
+            self._multiply(x.values, outs)
+        else:
+            self._launch(x, outs, accumulate=False)
+
+    def add(self, x: Activation, out: torch.Tensor, scratch: torch.Tensor) -> None:
+        """See `Products`."""
+        if x.values.shape[0] > MAX_WINDOW:
+            self._multiply(x.values, (scratch,))
+            out.add_(scratch)
+        else:
+            self._launch(x, (out,), accumulate=True)
+
+    def _launch(self, x: Activation, outs: Sequence[torch.Tensor], *, accumulate: bool) -> None:
+        compute = self._compute
+        pairs = [(placed.matrix, out.data_ptr()) for placed, out in zip(self._placed, outs, strict=True)]
+        where = x.address, x.quantised_address
+        compute.native.device.linear(pairs, x.values.shape[0], *where, accumulate, compute.stream)
+
+    def _multiply(self, x: torch.Tensor, outs: Sequence[torch.Tensor]) -> None:
+        """Multiply many rows: a library's matrix products on decoded weights."""
+        rows = x.to(self._compute.precision.products)
+        for placed, out in zip(self._placed, outs, strict=True):
+            out.copy_(rows @ self._compute.floats(placed).T)
+
+
+def _attend_many(shape: HeadShape, queries: torch.Tensor, out: torch.Tensor, data: torch.Tensor) -> None:
+    """Attend blockwise with prepared queries: the last positions are the queries' own."""
+    heads, _, dim = shape
+    tokens = queries.shape[0]
+    wanted = queries.view(1, tokens, heads, dim).transpose(1, 2).to(data.dtype)
+    keys, values = data[:, None].unbind(0)
+    mask = causal_lower_right(tokens, keys.shape[2])
+    found = scaled_dot_product_attention(wanted, keys, values, mask, scale=1.0, enable_gqa=True)
+    out.view(tokens, heads, dim).copy_(found[0].transpose(0, 1))

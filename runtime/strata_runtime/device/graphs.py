@@ -1,0 +1,73 @@
+"""Windows as graphs: captured once for every number of tokens, and launched as a whole after that."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+import torch
+
+from strata_runtime.device.compute import DeviceCompute
+from strata_runtime.layers.passes import Body, Eager, Pass
+
+
+@dataclass(frozen=True, slots=True)
+class _Captured:
+    """A graph, and what it writes: logits on the device and on the host, and states where they are wanted."""
+
+    graph: torch.cuda.CUDAGraph
+    logits: torch.Tensor
+    on_host: torch.Tensor
+    states: torch.Tensor | None
+
+
+class Graphs:
+    """Runs windows as graphs of a GPU, and other passes operation by operation. Implements `Runner`.
+
+    The first window of a kind is run operation by operation, so that everything it needs is there when it is captured.
+    """
+
+    def __init__(self, compute: DeviceCompute) -> None:
+        self._compute = compute
+        self._eager = Eager(compute)
+        self._done = torch.cuda.Event(blocking=True)  # type: ignore[no-untyped-call]
+        self._captured: dict[Hashable, _Captured] = {}
+        self._seen: set[Hashable] = set()
+
+    def run(self, body: Body, work: Pass) -> torch.Tensor:
+        """See `Runner`."""
+        if not work.is_window:
+            return self._eager.run(body, work)
+        executor, tokens = work.executor, len(work.ids)
+        with executor.passing(tokens):
+            key = (tokens, work.cache.data.data_ptr(), work.logits, work.states is not None, id(executor), executor.key)
+            self._compute.inputs.write(work.ids, work.cache.length)
+            if self._compute.device.type != "cuda" or key not in self._seen:
+                self._seen.add(key)
+                return self._once(body, work).cpu()
+            if key not in self._captured:
+                self._captured[key] = self._capture(body, work)
+            return self._replay(self._captured[key], work)
+
+    def _once(self, body: Body, work: Pass) -> torch.Tensor:
+        tokens = len(work.ids)
+        return body(self._compute.inputs.ids(tokens), self._compute.window_reach(work.cache, tokens), work)
+
+    def _capture(self, body: Body, work: Pass) -> _Captured:
+        graph = torch.cuda.CUDAGraph()
+        states = None if work.states is None else torch.empty_like(work.states)
+        captured = Pass(work.ids, work.cache, work.executor, work.logits, states, is_window=True)
+        torch.cuda.synchronize()
+        with torch.cuda.graph(graph):
+            logits = self._once(body, captured)
+        return _Captured(graph, logits, torch.empty(logits.shape, pin_memory=True), states)
+
+    def _replay(self, captured: _Captured, work: Pass) -> torch.Tensor:
+        captured.graph.replay()
+        captured.on_host.copy_(captured.logits, non_blocking=True)
+        if work.states is not None and captured.states is not None:
+            work.states.copy_(captured.states, non_blocking=True)
+        # Asleep: a thread that spins would take a core from the pool while windows wait for it.
+        self._done.record()
+        self._done.synchronize()
+        return captured.on_host

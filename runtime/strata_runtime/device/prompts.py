@@ -1,0 +1,180 @@
+"""Routed experts of prompts: many tokens, as matrix products over the rows of each expert."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch.nn.functional import grouped_mm, silu
+
+from strata_runtime.checkpoint.network import Network
+from strata_runtime.device.compute import DeviceCompute
+from strata_runtime.layers.buffers import Buffers
+from strata_runtime.layers.executor import Executor, ExpertLayer
+from strata_runtime.params import MAX_WINDOW
+from strata_runtime.phases import Laps, NoLaps
+
+_DECODED_BYTES = 1 << 30  # of weights in floats at a time
+
+
+@dataclass(frozen=True, slots=True)
+class Matrices:
+    """The same matrix of several experts on the device: `addresses` int64 and `scales` float32 [experts] there."""
+
+    format: str
+    rows: int
+    columns: int
+    addresses: torch.Tensor
+    scales: torch.Tensor
+
+
+Triple = tuple[Matrices, Matrices, Matrices]
+"""Gate, up and down."""
+
+
+class ExpertStore(Protocol):
+    """Brings experts where the device reads them."""
+
+    def on_device(self, layer: int, experts: range) -> Triple:
+        """Return matrices of neighbouring experts of a layer, which are there until the next call but one."""
+        ...
+
+
+class Prompts:
+    """Computes all experts of a layer from weights in floats, a number of experts at a time. Implements `Executor`."""
+
+    def __init__(self, compute: DeviceCompute, network: Network, store: ExpertStore) -> None:
+        self.laps: Laps = NoLaps()
+        self._compute, self._network, self._store = compute, network, store
+        one = network.hidden_size * network.expert_width * compute.precision.products.itemsize
+        self._together = max(1, min(network.experts, _DECODED_BYTES // (3 * one)))
+        self._decoded: Sequence[torch.Tensor] = ()
+
+    @property
+    def key(self) -> Hashable:
+        """See `Executor`."""
+        return None
+
+    @contextmanager
+    def passing(self, tokens: int) -> Iterator[None]:
+        """See `Executor`."""
+        yield
+
+    def close(self) -> None:
+        """See `Executor`: nothing of its own works."""
+
+    def join_late(self, buffers: Buffers) -> None:
+        """See `Executor`: nothing is late."""
+
+    def begin(self, layer: ExpertLayer, buffers: Buffers, weights: torch.Tensor) -> None:
+        """See `Executor`: entries are sorted by expert, and each expert multiplies its own."""
+        top_k, experts = weights.shape[1], self._network.experts
+        chosen = buffers.expert_ids.view(-1)
+        order = chosen.argsort(stable=True)
+        counts = torch.bincount(chosen, minlength=experts)
+        rows = buffers.normed.values.to(self._compute.precision.products)[order // top_k]
+        if self._together == experts:
+            found = self._experts(layer.number, range(experts), rows, counts.cumsum(0).to(torch.int32))
+        else:
+            found = self._in_turn(layer.number, rows, counts)
+        buffers.expert_rows[order] = found.float()
+
+    def _in_turn(self, layer: int, rows: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
+        found, ends = [], counts.cumsum(0).tolist()
+        first = 0
+        for begin in range(0, self._network.experts, self._together):
+            some = range(begin, min(begin + self._together, self._network.experts))
+            last = ends[some[-1]]
+            if last > first:
+                within = torch.tensor(ends[some.start : some.stop], dtype=torch.int32) - first
+                found.append(self._experts(layer, some, rows[first:last], within.to(rows.device)))
+            first = last
+        return torch.cat(found)
+
+    def _experts(self, layer: int, experts: range, rows: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
+        """Multiply rows that are sorted by expert; those of the i-th end before row ends[i]."""
+        triple = self._store.on_device(layer, experts)
+        gate, up, down = (self._floats(number, matrices, len(experts)) for number, matrices in enumerate(triple))
+        middle = silu(_grouped(rows, gate, ends).float()) * _grouped(rows, up, ends).float()
+        return _grouped(middle.to(rows.dtype), down, ends)
+
+    def _floats(self, number: int, matrices: Matrices, count: int) -> torch.Tensor:
+        compute, precision = self._compute, self._compute.precision
+        if not self._decoded:
+            size = self._together * self._network.hidden_size * self._network.expert_width
+            self._decoded = [compute.empty(size, dtype=precision.products) for _ in range(3)]
+        shape = count, matrices.rows, matrices.columns
+        out = self._decoded[number][: count * matrices.rows * matrices.columns].view(shape)
+        compute.native.device.to_floats_many(
+            matrices.format,
+            matrices.rows,
+            matrices.columns,
+            matrices.addresses.data_ptr(),
+            count,
+            matrices.scales.data_ptr(),
+            precision.products_name,
+            out.data_ptr(),
+            compute.stream,
+        )
+        return out
+
+    def finish(self, layer: ExpertLayer, buffers: Buffers, weights: torch.Tensor) -> None:
+        """See `Executor`."""
+        compute, hidden = self._compute, buffers.hidden
+        tokens, top_k = weights.shape
+        where = buffers.expert_rows.data_ptr(), weights.data_ptr(), hidden.data_ptr()
+        compute.native.device.combine(tokens, top_k, hidden.shape[1], *where, compute.stream)
+
+
+class BySize:
+    """One executor for passes that fit a window, another one for larger ones. Implements `Executor`. For one thread."""
+
+    def __init__(self, small: Executor, large: Executor) -> None:
+        self._small, self._large = small, large
+        self._now = large
+
+    @property
+    def laps(self) -> Laps:
+        """See `Executor`."""
+        return self._now.laps
+
+    @property
+    def key(self) -> Hashable:
+        """See `Executor`."""
+        return self._now.key
+
+    def passing(self, tokens: int) -> AbstractContextManager[None]:
+        """See `Executor`."""
+        self._now = self._small if tokens <= MAX_WINDOW else self._large
+        return self._now.passing(tokens)
+
+    def close(self) -> None:
+        """See `Executor`."""
+        self._small.close()
+        self._large.close()
+
+    def begin(self, layer: ExpertLayer, buffers: Buffers, weights: torch.Tensor) -> None:
+        """See `Executor`."""
+        self._now.begin(layer, buffers, weights)
+
+    def finish(self, layer: ExpertLayer, buffers: Buffers, weights: torch.Tensor) -> None:
+        """See `Executor`."""
+        self._now.finish(layer, buffers, weights)
+
+    def join_late(self, buffers: Buffers) -> None:
+        """See `Executor`."""
+        self._now.join_late(buffers)
+
+
+def _grouped(rows: torch.Tensor, weights: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
+    """Multiply rows by the matrix [rows, columns] of each group."""
+    if rows.dtype == torch.bfloat16 and rows.is_cuda:
+        return grouped_mm(rows, weights.transpose(1, 2), offs=ends)
+    pieces, first = [], 0
+    for weight, last in zip(weights, ends.tolist(), strict=True):
+        pieces.append(rows[first:last] @ weight.T)
+        first = last
+    return torch.cat(pieces)

@@ -1,0 +1,214 @@
+"""The host half of windows, as a device half in this thread or on a stream meets it."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import torch
+
+from strata_runtime.device.compute import DeviceCompute
+from strata_runtime.errors import UserError
+from strata_runtime.native import HostHalf
+from strata_runtime.sizes import size
+
+_MAPPED = 3  # portable, and in the GPU's address space
+
+
+def _runtime() -> Any:
+    return torch.cuda.cudart()  # type: ignore[no-untyped-call]
+
+
+class Half(Protocol):
+    """What a layer's device half does with the other one. `ring` numbers are those that `publish` returned.
+
+    `plan`, `rows`: where kernels find the plan block, and the rows of the CPU.
+    """
+
+    @property
+    def plan(self) -> int: ...  # noqa: D102
+    @property
+    def rows(self) -> int: ...  # noqa: D102
+    @property
+    def is_used_up(self) -> bool:
+        """Whether another one must be made before the next window: ring values are 32-bit numbers."""
+        ...
+
+    def begin(self, is_resident: bool) -> None:
+        """Begin a window. `is_resident`: it asks for no rows of the CPU."""
+        ...
+
+    def end(self, is_resident: bool) -> None:
+        """End a window whose kernels have run. Raises the module's `StallError`."""
+        ...
+
+    def make_plan(self, layer: int, tokens: int, top_k: int, all_resident: bool, ids: int, weights: int) -> None:
+        """See `HostHalf`."""
+        ...
+
+    def publish(self, layer: int, tokens: int, top_k: int, x: int, ids: int, weights: int) -> int:
+        """See `HostHalf`."""
+        ...
+
+    def wait(self, signal: str, ring: int) -> None:
+        """See `HostHalf`. Behind `plan_ready` the plan can be read."""
+        ...
+
+    def stop(self, seconds: float) -> bool:
+        """See `HostHalf`."""
+        ...
+
+    def report(self) -> str:
+        """See `HostHalf`."""
+        ...
+
+
+_RINGS_AT_MOST = 1 << 31
+
+
+class InlineHalf:
+    """For a device half that runs on this thread. Implements `Half`."""
+
+    def __init__(self, native: HostHalf) -> None:
+        self._native = native
+        self.make_plan, self.publish, self.wait = native.make_plan, native.publish, native.wait
+        self.stop, self.report = native.stop, native.report
+
+    @property
+    def plan(self) -> int:
+        """See `Half`."""
+        return self._native.plan
+
+    @property
+    def rows(self) -> int:
+        """See `Half`."""
+        return self._native.rows
+
+    @property
+    def is_used_up(self) -> bool:
+        """See `Half`."""
+        return self._native.ring > _RINGS_AT_MOST
+
+    def begin(self, is_resident: bool) -> None:
+        """See `Half`: every step raises its own errors."""
+
+    def end(self, is_resident: bool) -> None:
+        """See `Half`."""
+
+
+class LaunchedHalf:
+    """For a device half whose kernels are launched on a stream, and may be captured there. Implements `Half`.
+
+    Ring values count from the one in the device's `inputs`, which is written when a window begins.
+    """
+
+    def __init__(
+        self,
+        native: HostHalf,
+        device: DeviceCompute,
+        tables: Sequence[torch.Tensor],
+        slots: int,
+        hidden: int,
+        timeout: int,
+    ) -> None:
+        """`tables`: the slot of every expert, int32 on the device, of each layer.
+
+        `timeout`: nanoseconds of a wait. Raises `UserError` when the GPU cannot have the memory.
+        """
+        self._native, self._device, self._kernels = native, device, device.native.device
+        self._base, self._tables, self._slots, self._hidden = device.inputs.ring, tables, slots, hidden
+        self._timeout = timeout
+        self._offset = 0
+        self._registered: list[int] = []
+        if device.device.type == "cuda":
+            self._register()
+        self._plan = device.empty(self._kernels.PLAN_BYTES, dtype=torch.uint8)
+        block = (ctypes.c_uint8 * self._kernels.PLAN_BYTES).from_address(native.plan)
+        self._host_plan = torch.frombuffer(block, dtype=torch.uint8)
+
+    def _register(self) -> None:
+        runtime = _runtime()
+        for address, length in self._native.memory:
+            if int(runtime.cudaHostRegister(address, length, _MAPPED)) != 0:
+                self._unregister()
+                raise UserError(
+                    f"the GPU cannot map {size(length)} of this process's memory: raise the limit of locked memory "
+                    "(ulimit -l)"
+                )
+            self._registered.append(address)
+
+    def _unregister(self) -> None:
+        while self._registered:
+            _runtime().cudaHostUnregister(self._registered.pop())
+
+    @property
+    def plan(self) -> int:
+        """See `Half`."""
+        return self._plan.data_ptr()
+
+    @property
+    def rows(self) -> int:
+        """See `Half`."""
+        return self._native.rows
+
+    @property
+    def is_used_up(self) -> bool:
+        """See `Half`."""
+        return self._native.ring > _RINGS_AT_MOST
+
+    def begin(self, is_resident: bool) -> None:
+        """See `Half`."""
+        self._offset = 0
+        if not is_resident:
+            ring = self._native.ring
+            self._base.fill_(ring - (1 << 32) if ring >= 1 << 31 else ring)
+            self._native.begin_window()
+
+    def end(self, is_resident: bool) -> None:
+        """See `Half`."""
+        self._native.end_window(0 if is_resident else len(self._tables))
+
+    def make_plan(self, layer: int, tokens: int, top_k: int, all_resident: bool, ids: int, weights: int) -> None:
+        """See `Half`."""
+        table = self._tables[layer]
+        sizes = tokens, top_k, table.numel(), self._slots, all_resident
+        error = self._native.word("plan_error")
+        # The host half follows the plan too, unless nothing is left for it.
+        plan = self.plan if all_resident else self._native.plan
+        self._kernels.resident_plan(*sizes, ids, weights, table.data_ptr(), plan, error, self._device.stream)
+        if not all_resident:
+            self._fetch_plan()
+
+    def publish(self, layer: int, tokens: int, top_k: int, x: int, ids: int, weights: int) -> int:
+        """See `Half`."""
+        self._offset += 1
+        native = self._native
+        where = native.doorbell, native.word("seq"), self._base.data_ptr(), self._offset
+        self._kernels.publish(layer, tokens, top_k, self._hidden, x, ids, weights, *where, self._device.stream)
+        return self._offset
+
+    def wait(self, signal: str, ring: int) -> None:
+        """See `Half`."""
+        native = self._native
+        word, stamp, error = native.word(signal), native.stamp(signal), native.word("wait_error")
+        number = native.number(signal) + 1
+        self._kernels.flag_wait(
+            word, self._base.data_ptr(), ring, stamp, error, number, 0, self._timeout, self._device.stream
+        )
+        if signal == "plan_ready":
+            self._fetch_plan()
+
+    def _fetch_plan(self) -> None:
+        self._plan.copy_(self._host_plan, non_blocking=True)
+
+    def stop(self, seconds: float) -> bool:
+        """See `Half`."""
+        ended = self._native.stop(seconds)
+        if ended:
+            self._unregister()
+        return ended
+
+    def report(self) -> str:
+        """See `Half`."""
+        return self._native.report()

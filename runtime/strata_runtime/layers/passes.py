@@ -1,0 +1,62 @@
+"""How passes are run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import torch
+
+from strata_runtime.layers.compute import Compute
+from strata_runtime.layers.executor import Executor
+from strata_runtime.layers.kv_cache import KVCache
+from strata_runtime.layers.reach import Reach
+
+Logits = Literal["last", "all"]
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """One or more tokens on their way through a network, behind what is in the cache.
+
+    `states`: takes what the output layer works on, float32 [tokens, hidden_size] on the device. `is_window`: passes of
+    as many tokens do the same operations on the same memory, whatever the tokens.
+    """
+
+    ids: Sequence[int]
+    cache: KVCache
+    executor: Executor
+    logits: Logits
+    states: torch.Tensor | None
+    is_window: bool
+
+
+class Body(Protocol):
+    """The operations of a pass: from token ids on the device to logits there."""
+
+    def __call__(self, ids: torch.Tensor, reach: Reach, work: Pass) -> torch.Tensor: ...  # noqa: D102
+
+
+class Runner(Protocol):
+    """Runs the operations of passes."""
+
+    def run(self, body: Body, work: Pass) -> torch.Tensor:
+        """Return logits, float32 [n, vocab_size] on the CPU, once everything has been computed.
+
+        The next window may write its own to the same memory.
+        """
+        ...
+
+
+class Eager:
+    """Does one operation after the other."""
+
+    def __init__(self, compute: Compute) -> None:
+        self._compute = compute
+
+    def run(self, body: Body, work: Pass) -> torch.Tensor:
+        """See `Runner`."""
+        compute, tokens = self._compute, len(work.ids)
+        with work.executor.passing(tokens):
+            return body(compute.token_ids(work.ids), compute.reach(work.cache, tokens), work).cpu()
