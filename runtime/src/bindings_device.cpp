@@ -173,8 +173,8 @@ void bind_device(py::module_& module) {
              arg("stream"));
   device.def("publish", publish, released, arg("layer"), arg("tokens"), arg("top_k"), arg("hidden"), arg("x"),
              arg("ids"), arg("weights"), arg("doorbell"), arg("sequence"), arg("base"), arg("offset"), arg("stream"));
-  device.def("flag_wait", flag_wait, released, arg("word"), arg("base"), arg("offset"), arg("stamp"),
-             arg("error"), arg("error_value"), arg("looks"), arg("nanoseconds"), arg("stream"));
+  device.def("flag_wait", flag_wait, released, arg("word"), arg("base"), arg("offset"), arg("stamp"), arg("error"),
+             arg("error_value"), arg("looks"), arg("nanoseconds"), arg("stream"));
   device.def("rows_copy", rows_copy, released, arg("entries"), arg("hidden"), arg("which"), arg("threshold"),
              arg("zero_others"), arg("source"), arg("owner"), arg("weights"), arg("to"), arg("stream"));
   device.def("late_add", late_add, released, arg("tokens"), arg("top_k"), arg("hidden"), arg("which"), arg("threshold"),

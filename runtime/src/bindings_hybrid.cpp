@@ -128,10 +128,8 @@ void bind_hybrid(py::module_& module) {
                                }
                                return found;
                              })
-      .def_property_readonly("doorbell",
-                             [](const OwnedHostHalf& self) {
-                               return reinterpret_cast<std::uintptr_t>((*self).doorbell());
-                             })
+      .def_property_readonly(
+          "doorbell", [](const OwnedHostHalf& self) { return reinterpret_cast<std::uintptr_t>((*self).doorbell()); })
       .def(
           "word",
           [](const OwnedHostHalf& self, const std::string& signal) {
