@@ -84,6 +84,12 @@ def publish(bench: Bench, _name: KernelName) -> Job:
     return Job(lambda: (keep, bench.native.device.publish(*arguments)), 2 * (x.nbytes + ids.nbytes + weights.nbytes))
 
 
+def time_stamp(bench: Bench, _name: KernelName) -> Job:
+    """One of a window's stamps."""
+    stamp = np.zeros(2, np.uint64)
+    return Job(lambda: (stamp, bench.native.device.time_stamp(address(stamp), 1, HOST_STREAM)), stamp.nbytes)
+
+
 def flag_wait(bench: Bench, _name: KernelName) -> Job:
     """A word that is there: what a wait costs that is none."""
     words = np.array([1, 0], np.uint32)
@@ -134,6 +140,7 @@ DEVICE_JOBS: Mapping[str, Callable[[Bench, KernelName], Job]] = {
         expert_down,
         expert_gate_up,
         flag_wait,
+        time_stamp,
         late_add,
         publish,
         quantize_rows,

@@ -11,6 +11,7 @@
 #include "strata/device/rows_copy.hpp"
 #include "strata/device/run.hpp"
 #include "strata/device/tail_skip.hpp"
+#include "strata/device/time_stamp.hpp"
 #include "strata/weights.hpp"
 
 namespace py = pybind11;
@@ -111,6 +112,10 @@ void flag_wait(Address word, Address base, std::uint32_t offset, Address stamp, 
                         stream);
 }
 
+void time_stamp(Address stamp, int phase, Stream stream) {
+  run<device::TimeStamp>({.stamp = pointer<std::uint64_t>(stamp), .phase = phase}, stream);
+}
+
 void rows_copy(int entries, int hidden, const std::string& which, float threshold, bool zero_others, Address from,
                Address owner, Address weights, Address to, Stream stream) {
   run<device::RowsCopy>({.from = pointer<const float>(from),
@@ -175,6 +180,7 @@ void bind_device(py::module_& module) {
              arg("ids"), arg("weights"), arg("doorbell"), arg("sequence"), arg("base"), arg("offset"), arg("stream"));
   device.def("flag_wait", flag_wait, released, arg("word"), arg("base"), arg("offset"), arg("stamp"), arg("error"),
              arg("error_value"), arg("looks"), arg("nanoseconds"), arg("stream"));
+  device.def("time_stamp", time_stamp, released, arg("stamp"), arg("phase"), arg("stream"));
   device.def("rows_copy", rows_copy, released, arg("entries"), arg("hidden"), arg("which"), arg("threshold"),
              arg("zero_others"), arg("source"), arg("owner"), arg("weights"), arg("to"), arg("stream"));
   device.def("late_add", late_add, released, arg("tokens"), arg("top_k"), arg("hidden"), arg("which"), arg("threshold"),

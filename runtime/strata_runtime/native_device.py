@@ -170,6 +170,10 @@ class DeviceKernels(LayerKernels, Protocol):
         """
         ...
 
+    def time_stamp(self, stamp: int, phase: int, stream: int) -> None:
+        """Write the device's time in nanoseconds, and `phase`, to the uint64 [2] at `stamp`."""
+        ...
+
     def rows_copy(
         self,
         entries: int,

@@ -13,6 +13,7 @@
 #include "strata/device/router_topk.hpp"
 #include "strata/device/rows_copy.hpp"
 #include "strata/device/tail_skip.hpp"
+#include "strata/device/time_stamp.hpp"
 
 namespace strata::device_tests {
 namespace {
@@ -164,6 +165,10 @@ const std::map<std::string, Runner>& kernels() {
       {"expert_down", expert_down},
       {"expert_gate_up", expert_gate_up},
       {"flag_wait", flag_wait},
+      {"time_stamp",
+       [](const Job& job) {
+         run<device::TimeStamp>(job, {.stamp = job.array<std::uint64_t>(0), .phase = job.integer(0)});
+       }},
       {"late_add", late_add},
       {"layouts", layouts},
       {"norm_rows", norm_rows},

@@ -81,3 +81,9 @@ def test_waits_for_ever_and_silent_errors_are_refused(
 ) -> None:
     with pytest.raises(Refused, match=message):
         machine.run("flag_wait", numbers, [words(0), None, words(0), None], wave)
+
+
+def test_a_stamp_is_a_time_and_a_phase(machine: Machine, wave: int) -> None:
+    stamps = [machine.run("time_stamp", [phase], [np.zeros(2, np.uint64)], wave)[0] for phase in (3, 1)]
+    assert [int(stamp[1]) for stamp in stamps] == [3, 1]
+    assert 0 < stamps[0][0] <= stamps[1][0]

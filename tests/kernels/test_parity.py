@@ -309,6 +309,15 @@ def test_flag_wait(kernels: CalledKernels, specs: SpecSet, name: KernelName) -> 
         assert kernels.flag_wait(word, 5, 17) == references.flag_wait(word, 5, 17)
 
 
+@instances_of("time_stamp")
+def test_time_stamp(kernels: CalledKernels, specs: SpecSet, name: KernelName) -> None:
+    assert bound(specs, name) == 0
+    times, phases = zip(*(kernels.time_stamp(phase) for phase in range(5)), strict=True)
+    assert list(times) == sorted(times)
+    assert times[0] > 0
+    assert phases == (0, 1, 2, 3, 4)
+
+
 @instances_of("rows_copy")
 def test_rows_copy(kernels: CalledKernels, specs: SpecSet, name: KernelName) -> None:
     assert bound(specs, name) == 0

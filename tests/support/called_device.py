@@ -60,6 +60,12 @@ class CalledDeviceKernels(CalledProducts):
         self._device("flag_wait")(at, at + 4, 1, 0, at + 8, error, 10, 0)
         return int(words[2])
 
+    def time_stamp(self, phase: int) -> tuple[int, int]:
+        """What a stamp holds."""
+        stamp = np.zeros(2, np.uint64)
+        self._device("time_stamp")(address(stamp), phase)
+        return int(stamp[0]), int(stamp[1])
+
     def rows_copy(self, rows: Floats, owner: Array, weights: Floats, threshold: float, to: Floats) -> Floats:
         """Rows of at least a weight, zeros for others."""
         result = to.copy()

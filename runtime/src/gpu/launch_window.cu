@@ -7,6 +7,7 @@
 #include "strata/device/router_topk.hpp"
 #include "strata/device/rows_copy.hpp"
 #include "strata/device/tail_skip.hpp"
+#include "strata/device/time_stamp.hpp"
 #include "strata/simt/launch_cuda.hpp"
 
 STRATA_LAUNCH(strata::device::EcapRedirect);
@@ -17,3 +18,4 @@ STRATA_LAUNCH(strata::device::ResidentPlan);
 STRATA_LAUNCH(strata::device::RouterTopk);
 STRATA_LAUNCH(strata::device::RowsCopy);
 STRATA_LAUNCH(strata::device::TailSkip);
+STRATA_LAUNCH(strata::device::TimeStamp);

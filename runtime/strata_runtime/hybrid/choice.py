@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from strata_runtime.checkpoint.network import Network
 from strata_runtime.device.compute import DeviceCompute
+from strata_runtime.device.laps import DeviceLaps
 from strata_runtime.errors import UserError
 from strata_runtime.hybrid import asked
 from strata_runtime.hybrid.half import Half, InlineHalf, LaunchedHalf
@@ -38,7 +39,7 @@ class WindowExecutor:
 
     executor: Executor | None
     most: int | None
-    stopwatch: Stopwatch | None
+    stopwatch: Stopwatch | DeviceLaps | None
     notes: tuple[str, ...]
     exact: Executor | None = None
 
@@ -62,7 +63,7 @@ def choose_executor(
     """
     verify = settings.verify
     shares, trims = device.is_gpu or asked.shares_out(settings), asked.trims(settings)
-    stopwatch = Stopwatch() if verify.profile else None
+    stopwatch = (DeviceLaps(device) if device.is_gpu else Stopwatch()) if verify.profile else None
     if not layers or not (shares or trims):
         notes = ["this model has no routed experts: verify, route and expert change nothing"] if shares or trims else []
         return WindowExecutor(Direct(compute, laps=stopwatch) if stopwatch else None, None, stopwatch, tuple(notes))
