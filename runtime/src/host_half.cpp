@@ -149,6 +149,7 @@ struct HostHalf::State {
 
   // Releases every word, and keeps how they stood for the report.
   void release() {
+    pool->pool.stay_awake(false);
     {
       const std::lock_guard lock(mutex);
       if (words.empty()) words = board.describe();
@@ -401,12 +402,14 @@ void HostHalf::begin_window() {
   require_owner();
   if (state_->board.released()) throw StallError("this window was released and runs no more\n" + report());
   state_->board.watch(true);
+  state_->pool->pool.stay_awake(true);
 }
 
 void HostHalf::end_window(std::uint32_t rings) {
   require_owner();
   Board& board = state_->board;
   board.watch(false);
+  state_->pool->pool.stay_awake(false);
   ring_ += rings;
   if (const std::uint32_t error = board.value(Signal::kWaitError); error != 0) {
     const std::string name = name_of(static_cast<Signal>((error & 0xFF) - 1));

@@ -93,6 +93,9 @@ class BasicPool {
   int threads() const noexcept { return workers_; }
   bool spins() const noexcept { return spin_.count() > 0; }
 
+  // Whether workers stay awake between sessions, where the next one comes too soon for sleep to be worth it.
+  void stay_awake(bool is_on) noexcept { awake_.store(is_on, std::memory_order_relaxed); }
+
   // Waits for the session in progress, then stops and joins the workers. Idempotent.
   void close() noexcept {
     if (getpid() != owner_) {
@@ -227,7 +230,7 @@ class BasicPool {
       if (rung()) return true;
       relax();
     }
-    while (in_session_.load(std::memory_order_relaxed)) {
+    while (in_session_.load(std::memory_order_relaxed) || awake_.load(std::memory_order_relaxed)) {
       if (rung()) return true;
       std::this_thread::yield();
     }
@@ -266,6 +269,7 @@ class BasicPool {
   std::atomic<bool> failed_{false};
   alignas(64) std::atomic<std::uint32_t> bell_{0};  // rung when a phase begins, and to stop
   std::atomic<bool> in_session_{false};
+  std::atomic<bool> awake_{false};
   std::atomic<bool> stop_{false};
   std::unique_ptr<std::vector<std::thread>> threads_;
 };

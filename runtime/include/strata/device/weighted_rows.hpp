@@ -19,11 +19,35 @@ STRATA_INLINE void add_weighted_rows(const S& simt, const Args& args, const Incl
   const int first = simt.block() % tiles * Launch::kHiddenPerBlock;
   const int count = args.hidden - first < Launch::kHiddenPerBlock ? args.hidden - first : Launch::kHiddenPerBlock;
   float* __restrict residual = args.residual + static_cast<std::int64_t>(token) * args.hidden + first;
-  for (int entry = token * args.top_k; entry < (token + 1) * args.top_k; ++entry) {
-    const float weight = args.weights[entry];
-    if (weight == 0.0f || !includes(entry)) continue;
-    const float* row = args.rows + static_cast<std::int64_t>(entry) * args.hidden + first;
-    for (int i = simt.thread(); i < count; i += simt.threads()) residual[i] += weight * row[i];
+  const int begin = token * args.top_k;
+  const int end = begin + args.top_k;
+  const auto row_of = [&](int entry) { return args.rows + static_cast<std::int64_t>(entry) * args.hidden + first; };
+  if constexpr (S::kWave == 1) {
+    for (int entry = begin; entry < end; ++entry) {
+      const float weight = args.weights[entry];
+      if (weight == 0.0f || !includes(entry)) continue;
+      const float* row = row_of(entry);
+      for (int i = 0; i < count; ++i) residual[i] += weight * row[i];
+    }
+  } else {
+    // Rows are read together, a few at a time: one after the other would wait for memory each time.
+    constexpr int kTogether = 8;
+    for (int i = simt.thread(); i < count; i += simt.threads()) {
+      float sum = residual[i];
+      for (int group = begin; group < end; group += kTogether) {
+        float weights[kTogether];
+        float values[kTogether];
+        for (int k = 0; k < kTogether; ++k) {
+          const int entry = group + k < end ? group + k : end - 1;
+          weights[k] = group + k < end && includes(entry) ? args.weights[entry] : 0.0f;
+          values[k] = row_of(entry)[i];
+        }
+        for (int k = 0; k < kTogether; ++k) {
+          if (weights[k] != 0.0f) sum += weights[k] * values[k];
+        }
+      }
+      residual[i] = sum;
+    }
   }
 }
 
