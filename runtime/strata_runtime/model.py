@@ -17,6 +17,7 @@ from strata_runtime.checkpoint.identity import identity
 from strata_runtime.checkpoint.network import Network, read_network
 from strata_runtime.checkpoint.source import open_checkpoint
 from strata_runtime.checkpoint.weights import LayerWeights, Weights, load_weights
+from strata_runtime.device.shortage import told_what_to_lower
 from strata_runtime.errors import NotFiniteError, UserError
 from strata_runtime.formats import FormatInfo
 from strata_runtime.hybrid.asked import too_wide
@@ -120,6 +121,7 @@ class Model:
             self.mtp = Mtp(compute, own, further, network, *shared, engines.drafts)
 
     @staticmethod
+    @told_what_to_lower("the model")
     def load(
         path: Path,
         provider: Provider,
@@ -220,7 +222,7 @@ class Model:
         if window and self._most is not None and tokens > self._most:
             raise UserError(too_wide(tokens, self._most))
         executor = self._windows if window else self._prompts
-        with self._compute.passing():
+        with self._compute.passing(), told_what_to_lower(f"a pass of {tokens} tokens"):
             result = self._runner.run(self._pass, Pass(listed, cache, executor, logits, states, window))
             _check_finite(result, cache.length + tokens - result.shape[0])
         cache.length += tokens
