@@ -44,8 +44,8 @@ struct Tile {
     }
   }
 
-  // Four matrices of 8 rows of 8 elements: lane l says where row l % 8 of matrix l / 8 is in shared memory, and gets the
-  // elements (g, 2t) and (g, 2t + 1) of each; transposed, the elements (2t, g) and (2t + 1, g).
+  // Four matrices of 8 rows of 8 elements: lane l says where row l % 8 of matrix l / 8 is in shared memory, and gets
+  // the elements (g, 2t) and (g, 2t + 1) of each; transposed, the elements (2t, g) and (2t + 1, g).
   STRATA_INLINE static void load(const S& simt, const std::byte* row, std::uint32_t (&words)[4]) {
     for (int matrix = 0; matrix < 4; ++matrix) {
       const std::byte* from = address(simt, row, 8 * matrix + simt.lane() / 4);
