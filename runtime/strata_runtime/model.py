@@ -32,7 +32,7 @@ from strata_runtime.layers.kv_cache import KVCache
 from strata_runtime.layers.linear import Linear, floats
 from strata_runtime.layers.mtp import Mtp
 from strata_runtime.layers.norm import RmsNorm
-from strata_runtime.layers.passes import Pass
+from strata_runtime.layers.passes import Outcome, Pass
 from strata_runtime.layers.pool import PoolCompute
 from strata_runtime.layers.reach import Reach
 from strata_runtime.layers.stack import Layer, MixturePlace, load_layers
@@ -223,10 +223,10 @@ class Model:
             raise UserError(too_wide(tokens, self._most))
         executor = self._windows if window else self._prompts
         with self._compute.passing(), told_what_to_lower(f"a pass of {tokens} tokens"):
-            result = self._runner.run(self._pass, Pass(listed, cache, executor, logits, states, window))
-            _check_finite(result, cache.length + tokens - result.shape[0])
+            outcome = self._runner.run(self._pass, Pass(listed, cache, executor, logits, states, window))
+            _check_finite(outcome, cache.length + tokens - outcome.logits.shape[0])
         cache.length += tokens
-        return result
+        return outcome.logits
 
     def _pass(self, ids: torch.Tensor, reach: Reach, work: Pass) -> torch.Tensor:
         buffers = self._workspace.buffers(reach.tokens)
@@ -302,9 +302,9 @@ def _further(weights: Weights, path: Path) -> LayerWeights:
     return weights.further[0]
 
 
-def _check_finite(logits: torch.Tensor, position: int) -> None:
-    # One sum is a fifth of the time of looking at every value; it is not finite when a value is not.
-    if math.isfinite(float(logits.sum())) or bool(torch.isfinite(logits).all()):
+def _check_finite(outcome: Outcome, position: int) -> None:
+    logits = outcome.logits
+    if math.isfinite(outcome.total) or bool(torch.isfinite(logits).all()):
         return
     row = int((~torch.isfinite(logits)).any(-1).nonzero()[0])
     raise NotFiniteError(

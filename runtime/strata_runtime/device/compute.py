@@ -16,6 +16,7 @@ from strata_runtime.device.weights import Placed, Uploader
 from strata_runtime.layers.compute import Activation, Embed, RouterRule, Weight
 from strata_runtime.layers.kv_cache import KVCache
 from strata_runtime.layers.reach import Reach
+from strata_runtime.layers.threads import cores_for_the_pool
 from strata_runtime.native import NativeModule
 from strata_runtime.native_layers import DeviceCache, HeadRules, HeadShape
 from strata_runtime.params import MAX_WINDOW
@@ -53,7 +54,8 @@ class DeviceCompute:
     @contextmanager
     def passing(self) -> Iterator[None]:
         """See `Compute`."""
-        yield
+        with cores_for_the_pool():
+            yield
 
     def empty(self, *shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
         """See `Compute`."""

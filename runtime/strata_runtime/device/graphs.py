@@ -8,16 +8,18 @@ from dataclasses import dataclass
 import torch
 
 from strata_runtime.device.compute import DeviceCompute
-from strata_runtime.layers.passes import Body, Eager, Pass
+from strata_runtime.layers.passes import Body, Eager, Outcome, Pass
 
 
 @dataclass(frozen=True, slots=True)
 class _Captured:
-    """A graph, and what it writes: logits on the device and on the host, and states where they are wanted."""
+    """A graph, and what it writes: logits and their sum, on the device and on the host, and states if wanted."""
 
     graph: torch.cuda.CUDAGraph
     logits: torch.Tensor
+    total: torch.Tensor
     on_host: torch.Tensor
+    total_on_host: torch.Tensor
     states: torch.Tensor | None
 
 
@@ -34,7 +36,7 @@ class Graphs:
         self._captured: dict[Hashable, _Captured] = {}
         self._seen: set[Hashable] = set()
 
-    def run(self, body: Body, work: Pass) -> torch.Tensor:
+    def run(self, body: Body, work: Pass) -> Outcome:
         """See `Runner`."""
         if not work.is_window:
             return self._eager.run(body, work)
@@ -44,7 +46,8 @@ class Graphs:
             self._compute.inputs.write(work.ids, work.cache.length)
             if self._compute.device.type != "cuda" or key not in self._seen:
                 self._seen.add(key)
-                return self._once(body, work).cpu()
+                logits = self._once(body, work)
+                return Outcome(logits.cpu(), float(logits.sum()))
             if key not in self._captured:
                 self._captured[key] = self._capture(body, work)
             return self._replay(self._captured[key], work)
@@ -60,14 +63,17 @@ class Graphs:
         torch.cuda.synchronize()
         with torch.cuda.graph(graph):
             logits = self._once(body, captured)
-        return _Captured(graph, logits, torch.empty(logits.shape, pin_memory=True), states)
+            total = logits.sum()
+        on_host, total_on_host = (torch.empty(each.shape, pin_memory=True) for each in (logits, total))
+        return _Captured(graph, logits, total, on_host, total_on_host, states)
 
-    def _replay(self, captured: _Captured, work: Pass) -> torch.Tensor:
+    def _replay(self, captured: _Captured, work: Pass) -> Outcome:
         captured.graph.replay()
         captured.on_host.copy_(captured.logits, non_blocking=True)
+        captured.total_on_host.copy_(captured.total, non_blocking=True)
         if work.states is not None and captured.states is not None:
             work.states.copy_(captured.states, non_blocking=True)
         # Asleep: a thread that spins would take a core from the pool while windows wait for it.
         self._done.record()
         self._done.synchronize()
-        return captured.on_host
+        return Outcome(captured.on_host, float(captured.total_on_host))
