@@ -81,10 +81,16 @@ def test_log_probabilities_are_those_of_the_pool(
     assert far(logprobs(load(**PLACEMENTS[placement]), ids, window), on_pool) < 1e-3
 
 
-@pytest.mark.parametrize("window", [None, 5])
-def test_half_precision_is_near(window: int | None, load: Load, ids: list[int], on_pool: torch.Tensor) -> None:
+@pytest.mark.parametrize(("window", "usual", "divergence"), [(None, 0.1, 2e-3), (5, 5e-3, 1e-4)])
+def test_half_precision_is_near(
+    window: int | None, usual: float, divergence: float, load: Load, ids: list[int], on_pool: torch.Tensor
+) -> None:
+    """Usual, for where two experts are nearly equal, rounding picks."""
     found = logprobs(load(device_precision="bf16", expert_cache=ALL), ids, window)
-    assert 0 < far(found, on_pool) < (2e-2 if window else 5e-2)
+    likely = on_pool.topk(20).indices
+    expected, given = on_pool.gather(1, likely), found.gather(1, likely)
+    assert 0 < float((given - expected).abs().amax(1).median()) < usual
+    assert float((expected.exp() * (expected - given)).sum(1).mean()) < divergence
 
 
 @pytest.mark.parametrize("placement", PLACEMENTS)

@@ -21,6 +21,7 @@ class _Captured:
     on_host: torch.Tensor
     total_on_host: torch.Tensor
     states: torch.Tensor | None
+    done: torch.cuda.Event
 
 
 class Graphs:
@@ -32,7 +33,6 @@ class Graphs:
     def __init__(self, compute: DeviceCompute) -> None:
         self._compute = compute
         self._eager = Eager(compute)
-        self._done = torch.cuda.Event(blocking=True)  # type: ignore[no-untyped-call]
         self._captured: dict[Hashable, _Captured] = {}
         self._seen: set[Hashable] = set()
 
@@ -65,7 +65,7 @@ class Graphs:
             logits = self._once(body, captured)
             total = logits.sum()
         on_host, total_on_host = (torch.empty(each.shape, pin_memory=True) for each in (logits, total))
-        return _Captured(graph, logits, total, on_host, total_on_host, states)
+        return _Captured(graph, logits, total, on_host, total_on_host, states, _sleeping_event())
 
     def _replay(self, captured: _Captured, work: Pass) -> Outcome:
         captured.graph.replay()
@@ -74,6 +74,10 @@ class Graphs:
         if work.states is not None and captured.states is not None:
             work.states.copy_(captured.states, non_blocking=True)
         # Asleep: a thread that spins would take a core from the pool while windows wait for it.
-        self._done.record()
-        self._done.synchronize()
+        captured.done.record()
+        captured.done.synchronize()
         return Outcome(captured.on_host, float(captured.total_on_host))
+
+
+def _sleeping_event() -> torch.cuda.Event:
+    return torch.cuda.Event(blocking=True)  # type: ignore[no-untyped-call]
