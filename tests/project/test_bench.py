@@ -55,6 +55,14 @@ def test_decode_is_measured_beside_busy_neighbours(root: Path, kernels: Path) ->
     assert result["neighbours"]["1"]["rate"] > 0
 
 
+@pytest.mark.native
+def test_kernels_between_the_products_are_measured_and_right(root: Path, kernels: Path) -> None:
+    result = run(root, "gpu_layers.py", "--device", "cpu", "--tokens", "2", STRATA_PROVIDER_PATH=str(kernels))
+    errors = [float(part) for row in result["results"] for part in row["error"].split()]
+    assert max(errors) < 1e-3
+    assert {row["kernel"] for row in result["results"]} > {"attend", "rms_norm", "router_topk", "embed"}
+
+
 def test_the_f32_twin_means_what_the_file_does(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(root / "bench"))
     f32_twin = importlib.import_module("f32_twin")

@@ -34,7 +34,8 @@ def rms_norm(x: Floats, weight: Floats, eps: float) -> Floats:
 
 def silu_multiply(gate: Floats, up: Floats) -> Floats:
     """silu(gate) * up."""
-    return np.asarray(gate / (F(1) + exp(-gate)) * up, F)
+    with np.errstate(over="ignore"):
+        return np.asarray(gate / (F(1) + exp(-gate)) * up, F)
 
 
 def quantised(x: Floats) -> bytes:

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "strata/device/attention.hpp"
+#include "strata/device/own_values.hpp"
 #include "strata/gen/launches.hpp"
 #include "strata/kernels/elementwise.hpp"
 #include "strata/simt/wave.hpp"
@@ -49,6 +50,14 @@ struct AppendHeads {
 
   static int blocks(const Args& args) {
     return Launch::blocks(args.shape.tokens, args.shape.heads + 2 * args.shape.kv_heads);
+  }
+
+  // Norms are the same in every window.
+  template <simt::Simt S>
+  STRATA_INLINE static void before_predecessor_ends(const S& simt, const Args& args) {
+    if (args.query_norm == nullptr) return;
+    prefetch_floats(simt, args.query_norm, args.shape.dim);
+    prefetch_floats(simt, args.key_norm, args.shape.dim);
   }
 
   template <simt::Simt S>

@@ -65,6 +65,20 @@ struct AttendTiles : AttendTilesCommon {
     return args.cache && args.position && args.queries && args.partials ? nullptr : "a null address";
   }
 
+  // The first stages' keys and values are on their way when the kernel begins. Those of the window itself are not yet
+  // written, and are not asked for.
+  template <simt::Simt S>
+  STRATA_INLINE static void before_predecessor_ends(const S& simt, const Args& args) {
+    const Block block(simt, args);
+    const int end = block.first + (kStages - 1) * kPositions;
+    const int filled = block.start < block.last ? block.start : block.last;
+    const int bytes = ((end < filled ? end : filled) - block.first) * kRowBytes;
+    for (int part = 0; part < 2; ++part) {
+      const std::byte* from = block.place(part, block.first);
+      for (int i = simt.thread() * 128; i < bytes; i += kThreads * 128) S::prefetch(from + i);
+    }
+  }
+
   template <simt::Simt S>
   STRATA_INLINE static void run(const S& simt, Shared& shared, const Args& args) {
     const Block block(simt, args);
@@ -124,6 +138,9 @@ struct AttendTiles : AttendTilesCommon {
       all_before = first + narrow < shortest ? first + narrow : shortest;
     }
 
+    STRATA_INLINE const std::byte* place(int part, int position) const {
+      return args.cache + (args.shape.offset(part, head) + static_cast<std::int64_t>(position) * Dim) * 2;
+    }
     STRATA_INLINE int token(int row) const { return (first_row + row) / args.shape.group(); }
     STRATA_INLINE int length(int row) const {
       const int wanted = start + token(row) + 1;

@@ -38,6 +38,11 @@ struct NormRows {
   static int blocks(const Args& args) { return Launch::blocks(args.rows); }
 
   template <simt::Simt S>
+  STRATA_INLINE static void before_predecessor_ends(const S& simt, const Args& args) {
+    prefetch_floats(simt, args.weight, args.columns);
+  }
+
+  template <simt::Simt S>
   STRATA_INLINE static void run(const S& simt, Shared& shared, const Args& args) {
     if constexpr (S::kWave > 1) {
       if (args.columns <= 2 * kBlockSums) return run_kept<2>(simt, shared, args);

@@ -110,4 +110,11 @@ STRATA_INLINE void store_own_quantized(const S& simt, const OwnValues<S>& own, b
   to.totals[at / kQuantBlock] = scale * static_cast<float>(sum);
 }
 
+// Fetches floats that a kernel will read, by all threads of the block together.
+template <simt::Simt S>
+STRATA_INLINE void prefetch_floats(const S& simt, const float* from, int count) {
+  constexpr int kLine = 128 / sizeof(float);
+  for (int i = simt.thread() * kLine; i < count; i += simt.threads() * kLine) S::prefetch(from + i);
+}
+
 }  // namespace strata::device

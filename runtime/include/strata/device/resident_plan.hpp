@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "strata/device/entries.hpp"
+#include "strata/device/entry_set.hpp"
 #include "strata/device/plan.hpp"
 #include "strata/gen/launches.hpp"
 
@@ -33,9 +34,13 @@ struct ResidentPlan {
     std::int32_t ids[kMaxEntries];  // -1: nobody's
     std::int32_t slots[kMaxEntries];
     std::int32_t problems[kMaxEntries];
-    std::int32_t leads[kMaxEntries];  // 1: the first of its group
-    std::int32_t sizes[kMaxEntries];  // of its group
-    std::int32_t on_cpu[kMaxEntries];
+    std::int32_t leads[kMaxEntries];   // the first entry of its group; kNone outside all groups
+    std::int32_t before[kMaxEntries];  // how many of its group come before it
+    std::int32_t sizes[kMaxEntries];   // of its group
+    EntrySet wrong;
+    EntrySet device;
+    EntrySet cpu;
+    EntrySet first;  // entries that lead a group
   };
 
   static const char* refusal(const Args& args) {
@@ -51,23 +56,29 @@ struct ResidentPlan {
     const int entries = args.tokens * args.top_k;
     for_entries(simt, 0, entries, [&](int entry) { look_up(shared, args, entry); });
     simt.barrier();
-    const int problems = count_if(0, entries, [&](int i) { return shared.problems[i] != 0; });
-    if (problems != 0) {
+    shared.wrong.fill(simt, entries, [&](int entry) { return shared.problems[entry] != 0; });
+    shared.device.fill(simt, entries, [&](int entry) { return shared.slots[entry] >= 0; });
+    shared.cpu.fill(simt, entries, [&](int entry) { return shared.ids[entry] >= 0 && shared.slots[entry] < 0; });
+    for_entries(simt, 0, entries, [&](int entry) { compare(shared, entries, entry); });
+    simt.barrier();
+    if (shared.wrong.count() != 0) {
       give_up(simt, shared, args, entries);
       return;
     }
-    for_entries(simt, 0, entries, [&](int entry) { compare(shared, entries, entry); });
+    shared.first.fill(simt, entries, [&](int entry) { return shared.leads[entry] == entry; });
     simt.barrier();
-    for_entries(simt, 0, entries, [&](int entry) { place(shared, *args.plan, entry); });
+    for_entries(simt, 0, entries, [&](int entry) { place(shared, *args.plan, entries, entry); });
     if (simt.thread() != 0) return;
     Plan& plan = *args.plan;
-    plan.groups = count_if(0, entries, [&](int i) { return shared.leads[i] != 0; });
-    plan.device_entries = count_if(0, entries, [&](int i) { return shared.slots[i] >= 0; });
-    plan.cpu_entries = count_if(0, entries, [&](int i) { return shared.on_cpu[i] != 0; });
+    plan.groups = shared.first.count();
+    plan.device_entries = shared.device.count();
+    plan.cpu_entries = shared.cpu.count();
     plan.dropped = entries - plan.device_entries - plan.cpu_entries;
   }
 
  private:
+  static constexpr std::int32_t kNone = kMaxEntries;
+
   STRATA_INLINE static void look_up(Shared& shared, const Args& args, int entry) {
     const std::int32_t id = args.ids[entry];
     const bool is_known = id >= 0 && id < args.experts;
@@ -80,7 +91,6 @@ struct ResidentPlan {
     shared.ids[entry] = is_wanted ? id : -1;
     shared.slots[entry] = slot;
     shared.problems[entry] = static_cast<std::int32_t>(problem);
-    shared.on_cpu[entry] = is_wanted && slot == -1 ? 1 : 0;
   }
 
   template <simt::Simt S>
@@ -89,35 +99,36 @@ struct ResidentPlan {
     if (simt.thread() != 0) return;
     args.plan->groups = args.plan->device_entries = args.plan->cpu_entries = 0;
     args.plan->dropped = entries;
-    int first = 0;
-    while (shared.problems[first] == 0) ++first;
+    const int first = shared.wrong.first();
     simt.release(args.error, plan_error(static_cast<PlanProblem>(shared.problems[first]), first));
   }
 
   STRATA_INLINE static void compare(Shared& shared, int entries, int entry) {
     const std::int32_t id = shared.ids[entry];
-    const auto is_same = [&](int i) { return shared.ids[i] == id; };
-    const int before = count_if(0, entry, is_same);
-    shared.sizes[entry] = before + count_if(entry, entries, is_same);
-    shared.leads[entry] = before == 0 && shared.slots[entry] >= 0 ? 1 : 0;
+    std::int32_t before = 0;
+    std::int32_t size = 0;
+    std::int32_t lead = kNone;
+    for (int i = 0; i < entries; ++i) {
+      const std::int32_t is_same = shared.ids[i] == id ? 1 : 0;
+      before += i < entry ? is_same : 0;
+      size += is_same;
+      lead = is_same != 0 && i < lead ? i : lead;
+    }
+    shared.before[entry] = before;
+    shared.sizes[entry] = size;
+    shared.leads[entry] = shared.slots[entry] >= 0 ? lead : kNone;
   }
 
-  STRATA_INLINE static void place(const Shared& shared, Plan& plan, int entry) {
-    const int cpu_before = count_if(0, entry, [&](int i) { return shared.on_cpu[i] != 0; });
-    plan.owner[entry] = shared.slots[entry] >= 0 ? Owner::kDevice : shared.on_cpu[entry] ? Owner::kCpu : Owner::kNobody;
-    if (shared.on_cpu[entry] != 0) plan.cpu[cpu_before] = entry;
-    if (shared.leads[entry] == 0) return;
-    int group = 0;
-    int first = 0;
-    for (int i = 0; i < entry; ++i) {
-      group += shared.leads[i];
-      first += shared.leads[i] * shared.sizes[i];
-    }
-    plan.group[group] = {shared.slots[entry], first, shared.sizes[entry], shared.ids[entry]};
-    int next = first;
-    for (int i = entry; next < first + shared.sizes[entry]; ++i) {
-      if (shared.ids[i] == shared.ids[entry]) plan.entries[next++] = i;
-    }
+  STRATA_INLINE static void place(const Shared& shared, Plan& plan, int entries, int entry) {
+    const bool is_cpu = shared.cpu.has(entry);
+    plan.owner[entry] = shared.device.has(entry) ? Owner::kDevice : is_cpu ? Owner::kCpu : Owner::kNobody;
+    if (is_cpu) plan.cpu[shared.cpu.count_below(entry)] = entry;
+    const std::int32_t lead = shared.leads[entry];
+    if (lead == kNone) return;
+    const int first = count_if(0, entries, [&](int i) { return shared.leads[i] < lead; });
+    plan.entries[first + shared.before[entry]] = entry;
+    if (lead != entry) return;
+    plan.group[shared.first.count_below(entry)] = {shared.slots[entry], first, shared.sizes[entry], shared.ids[entry]};
   }
 };
 

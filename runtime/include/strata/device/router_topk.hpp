@@ -72,21 +72,27 @@ struct RouterTopk {
   template <simt::Simt S>
   STRATA_INLINE static void score(const S& simt, Shared& shared, const Args& args, const float* logits) {
     const int experts = args.experts;
+    float largest = finite(logits[0]);
+    for (int i = simt.lane(); i < experts; i += S::kWave) {
+      const float logit = finite(logits[i]);
+      shared.scores[i] = logit;
+      largest = logit > largest ? logit : largest;
+    }
     float divisor = 1.0f;
     if (args.sigmoid) {
       for (int i = simt.lane(); i < experts; i += S::kWave) {
-        shared.scores[i] = 1.0f / (1.0f + kernels::exp_clamped(-finite(logits[i])));
+        shared.scores[i] = 1.0f / (1.0f + kernels::exp_clamped(-shared.scores[i]));
       }
     } else {
-      const float largest = simt::wave_max(simt, experts, [&](int i) { return finite(logits[i]); });
+      largest = simt::wave_max(simt, largest);
       for (int i = simt.lane(); i < experts; i += S::kWave) {
-        shared.scores[i] = kernels::exp_clamped(finite(logits[i]) - largest);
+        shared.scores[i] = kernels::exp_clamped(shared.scores[i] - largest);
       }
       divisor = simt::wave_sum(simt, experts, [&](int i) { return shared.scores[i]; });
     }
-    for (int i = simt.lane(); i < experts; i += S::kWave) shared.scores[i] /= divisor;
     for (int i = simt.lane(); i < experts; i += S::kWave) {
-      const float value = shared.scores[i];
+      const float value = shared.scores[i] / divisor;
+      shared.scores[i] = value;
       shared.orders[i] = order_of(args.bias == nullptr ? value : value + args.bias[i], i);
     }
   }
@@ -123,14 +129,13 @@ struct RouterTopk {
       }
       value = simt.shuffle(value, owner);
       sum += value;
-      if (simt.lane() == 0) {
+      if (simt.lane() == k % S::kWave) {
         ids[k] = id;
         shared.chosen[k] = value;
       }
     }
-    if (simt.lane() != 0) return;
     const float divisor = args.normalised ? sum + 1e-20f : 1.0f;
-    for (int k = 0; k < args.top_k; ++k) weights[k] = shared.chosen[k] / divisor * args.scale;
+    for (int k = simt.lane(); k < args.top_k; k += S::kWave) weights[k] = shared.chosen[k] / divisor * args.scale;
   }
 };
 

@@ -82,6 +82,14 @@ struct Gpu {
   __device__ std::uint64_t shuffle_xor(std::uint64_t value, int mask) const {
     return __shfl_xor_sync(kAllLanes, static_cast<unsigned long long>(value), mask);
   }
+  // Of every lane, where a target has the instruction: those that copy asynchronously do.
+  __device__ std::uint32_t reduce_max(std::uint32_t value) const
+    requires(target::kHasAsyncCopy)
+  {
+    std::uint32_t largest;
+    asm volatile("redux.sync.max.u32 %0, %1, 0xffffffff;" : "=r"(largest) : "r"(value));
+    return largest;
+  }
   __device__ std::uint64_t ballot(bool predicate) const { return __ballot_sync(kAllLanes, predicate); }
   __device__ void barrier() const { __syncthreads(); }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "strata/inline.hpp"
+#include "strata/scalar.hpp"
 #include "strata/simt/simt.hpp"
 
 namespace strata::simt {
@@ -57,6 +58,28 @@ STRATA_INLINE Value wave_max(const S& simt, Value value) {
     value = other > value ? other : value;
   }
   return value;
+}
+
+// The same for integers, by an instruction of its own where there is one.
+template <Simt S>
+STRATA_INLINE std::uint32_t wave_max(const S& simt, std::uint32_t value) {
+  if constexpr (requires { simt.reduce_max(value); }) {
+    return simt.reduce_max(value);
+  } else {
+    for (int distance = S::kWave / 2; distance > 0; distance /= 2) {
+      const auto other = bit_cast<std::uint32_t>(simt.shuffle_xor(bit_cast<float>(value), distance));
+      value = other > value ? other : value;
+    }
+    return value;
+  }
+}
+
+template <Simt S>
+STRATA_INLINE std::uint64_t wave_max(const S& simt, std::uint64_t value) {
+  const auto own = static_cast<std::uint32_t>(value >> 32);
+  const std::uint32_t high = wave_max(simt, own);
+  const std::uint32_t low = wave_max(simt, own == high ? static_cast<std::uint32_t>(value) : 0u);
+  return static_cast<std::uint64_t>(high) << 32 | low;
 }
 
 // The largest value(i) for i in [0, count), in every lane; count is at least 1.
