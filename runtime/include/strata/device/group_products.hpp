@@ -93,39 +93,33 @@ struct GroupProducts {
     }
   }
 
-  // Scales and totals of the blocks of inputs that a lane's tokens have.
+  // Where the scales and totals of a lane's tokens begin: numbers, which take half the registers of addresses.
   template <int Own>
-  struct OwnInputs {
-    const float* scales[Own];
-    const float* totals[Own];
+  using OwnPlaces = std::int32_t[Own];
 
-    STRATA_INLINE void set(int own, const Job& job, int token) {
-      const std::int64_t at = job.rows.row(token) * (job.inputs.columns / QuantizedRows::kBlock);
-      scales[own] = job.inputs.scales + at;
-      totals[own] = job.inputs.totals + at;
-    }
-  };
+  STRATA_INLINE static std::int32_t place_of(const Job& job, int token) {
+    return job.rows.row(token) * static_cast<std::int32_t>(job.inputs.columns / QuantizedRows::kBlock);
+  }
 
-  // Those of one block of weights.
-  template <int Own>
-  struct BlockInputs {
-    float scale[kSteps][Own];
-    float total[kSteps][Own];
+  // Scales and totals of `Count` steps of a lane's tokens, `place` from where they begin.
+  template <int Own, int Count>
+  struct StepInputs {
+    float scale[Count][Own];
+    float total[Count][Own];
 
-    STRATA_INLINE static BlockInputs load(const OwnInputs<Own>& from, int block) {
-      BlockInputs found;
-      unroll<Own>([&](auto own) STRATA_LAMBDA {
-        constexpr int kTogether = kSteps == 1 ? 1 : 4;  // blocks of 256 columns leave them aligned
-        unroll<kSteps / kTogether>([&](auto part) STRATA_LAMBDA {
-          const int first = kTogether * static_cast<int>(part);
-          const int at = block * kSteps + first;
-          const auto scales = load_several<float, kTogether>(from.scales[own] + at);
-          for (int i = 0; i < kTogether; ++i) found.scale[first + i][own] = scales.v[i];
-          if constexpr (Of::kHasMinimum) {
-            const auto totals = load_several<float, kTogether>(from.totals[own] + at);
-            for (int i = 0; i < kTogether; ++i) found.total[first + i][own] = totals.v[i];
-          }
-        });
+    STRATA_INLINE static StepInputs load(const QuantizedRows& inputs, const OwnPlaces<Own>& own, int place) {
+      StepInputs found{};
+      constexpr int kTogether = Count < 4 ? Count : 4;  // blocks of 256 columns leave them aligned
+      unroll<Own * Count / kTogether>([&](auto i) STRATA_LAMBDA {
+        constexpr int kOwn = static_cast<int>(decltype(i)::value) % Own;
+        constexpr int kFirst = static_cast<int>(decltype(i)::value) / Own * kTogether;
+        const std::int64_t at = own[kOwn] + place + kFirst;
+        const auto scales = load_several<float, kTogether>(inputs.scales + at);
+        for (int j = 0; j < kTogether; ++j) found.scale[kFirst + j][kOwn] = scales.v[j];
+        if constexpr (Of::kHasMinimum) {
+          const auto totals = load_several<float, kTogether>(inputs.totals + at);
+          for (int j = 0; j < kTogether; ++j) found.total[kFirst + j][kOwn] = totals.v[j];
+        }
       });
       return found;
     }
@@ -146,7 +140,7 @@ struct GroupProducts {
     int row;   // the first of the two
     int four;  // columns of a step: 4 four and 16 + 4 four on
     const std::int8_t* values;
-    OwnInputs<Own> inputs;
+    OwnPlaces<Own> places;
     RowSum<Format, kLaneRows> sums[Own][kLaneRows] = {};
 
     STRATA_INLINE Tiles(const S& s, const Job& j) : simt(s), job(j) {
@@ -156,7 +150,7 @@ struct GroupProducts {
       // With one own token, every second column of a tile has one.
       const int token = Own == 2 ? lane / 4 : lane / 8;
       values = job.inputs.values + job.rows.row(token) * job.inputs.columns + 4 * four;
-      unroll<Own>([&](auto own) STRATA_LAMBDA { inputs.set(own, job, Own * four + static_cast<int>(own)); });
+      unroll<Own>([&](auto own) STRATA_LAMBDA { places[own] = place_of(job, Own * four + static_cast<int>(own)); });
     }
 
     STRATA_INLINE void run(JobSums& out) {
@@ -170,11 +164,12 @@ struct GroupProducts {
       });
     }
 
-    // Everything is loaded before anything is used: so a team has a whole block on its way.
+    // All weights are loaded before any is used, so a team has a whole block on its way; inputs, which are near, as far
+    // as there are registers for them.
     STRATA_INLINE void block(int number) {
+      constexpr int kTogether = Own == 2 && kSteps > 2 ? 2 : kSteps;
       const std::byte* at = job.weights + static_cast<std::int64_t>(number) * Of::kBytes;
       std::uint32_t a[kSteps][4];
-      std::uint32_t b[kSteps][2];
       unroll<kSteps>([&](auto step) STRATA_LAMBDA {
         constexpr int kStep = static_cast<int>(decltype(step)::value);
         const auto first = Of::template words<Words, kStep, 0>(at, row, four);
@@ -183,36 +178,49 @@ struct GroupProducts {
         for (int i = 0; i < 2; ++i) a[step][2 + i] = second.v[i];
       });
       const auto stored = Factors::Stored::load(at, row);
-      unroll<kSteps>([&](auto step) STRATA_LAMBDA {
-        const std::int8_t* x = values + 32 * (number * kSteps + static_cast<int>(step));
-        for (int half = 0; half < 2; ++half) b[step][half] = load_several<std::uint32_t, 1>(x + 16 * half).v[0];
-      });
-      const auto of_inputs = BlockInputs<Own>::load(inputs, number);
-      unroll<kSteps>([&](auto step) STRATA_LAMBDA {
-        std::int32_t products[Of::kParts][4];
-        for (auto& part : products) {
-          for (std::int32_t& product : part) product = kMagicBits;
-        }
-        if constexpr (Of::kParts == 1) {
-          simt.multiply_tile(a[step], b[step], products[0]);
-        } else {
-          simt.multiply_tile(a[step], {b[step][0], 0u}, products[0]);
-          simt.multiply_tile(a[step], {0u, b[step][1]}, products[1]);
-        }
-        const auto factors = Factors::template of<static_cast<int>(decltype(step)::value)>(stored);
-        unroll<Own * kLaneRows>([&](auto i) STRATA_LAMBDA {
-          constexpr int kOwn = static_cast<int>(decltype(i)::value) / kLaneRows;
-          constexpr int kRow = static_cast<int>(decltype(i)::value) % kLaneRows;
-          float of_row[Of::kParts];
-          for (int part = 0; part < Of::kParts; ++part) {
-            of_row[part] = bit_cast<float>(products[part][2 * kRow + kOwn]) - kMagic;
-          }
-          sums[kOwn][kRow].add(factors, kRow, of_row, of_inputs.scale[step][kOwn], of_inputs.total[step][kOwn]);
+      unroll<kSteps / kTogether>([&](auto turn) STRATA_LAMBDA {
+        constexpr int kFirst = kTogether * static_cast<int>(decltype(turn)::value);
+        const int place = number * kSteps + kFirst;
+        std::uint32_t b[kTogether][2];
+        unroll<kTogether>([&](auto step) STRATA_LAMBDA {
+          const std::int8_t* x = values + 32 * (place + static_cast<int>(step));
+          for (int half = 0; half < 2; ++half) b[step][half] = load_several<std::uint32_t, 1>(x + 16 * half).v[0];
+        });
+        const auto of_inputs = StepInputs<Own, kTogether>::load(job.inputs, places, place);
+        unroll<kTogether>([&](auto step) STRATA_LAMBDA {
+          constexpr int kStep = static_cast<int>(decltype(step)::value);
+          add_step<kFirst + kStep>(a[kFirst + kStep], b[kStep], stored, of_inputs.scale[kStep], of_inputs.total[kStep]);
         });
       });
       unroll<Own * kLaneRows>([&](auto i) STRATA_LAMBDA {
         constexpr int kRow = static_cast<int>(decltype(i)::value) % kLaneRows;
         sums[i / kLaneRows][kRow].end_block(stored, kRow);
+      });
+    }
+
+    template <int Step>
+    STRATA_INLINE void add_step(const std::uint32_t (&a)[4], const std::uint32_t (&b)[2],
+                                const typename Factors::Stored& stored, const float (&scale)[Own],
+                                const float (&total)[Own]) {
+      std::int32_t products[Of::kParts][4];
+      for (auto& part : products) {
+        for (std::int32_t& product : part) product = kMagicBits;
+      }
+      if constexpr (Of::kParts == 1) {
+        simt.multiply_tile(a, b, products[0]);
+      } else {
+        simt.multiply_tile(a, {b[0], 0u}, products[0]);
+        simt.multiply_tile(a, {0u, b[1]}, products[1]);
+      }
+      const auto factors = Factors::template of<Step>(stored);
+      unroll<Own * kLaneRows>([&](auto i) STRATA_LAMBDA {
+        constexpr int kOwn = static_cast<int>(decltype(i)::value) / kLaneRows;
+        constexpr int kRow = static_cast<int>(decltype(i)::value) % kLaneRows;
+        float of_row[Of::kParts];
+        for (int part = 0; part < Of::kParts; ++part) {
+          of_row[part] = bit_cast<float>(products[part][2 * kRow + kOwn]) - kMagic;
+        }
+        sums[kOwn][kRow].add(factors, kRow, of_row, scale[kOwn], total[kOwn]);
       });
     }
   };
@@ -227,7 +235,7 @@ struct GroupProducts {
     int row;
     int half;
     const std::int8_t* values[Own];
-    OwnInputs<Own> inputs;
+    OwnPlaces<Own> places;
     RowSum<Format, 1> sums[Own] = {};
 
     STRATA_INLINE Lanes(const S& simt, const Job& j) : job(j) {
@@ -235,7 +243,7 @@ struct GroupProducts {
       half = simt::team_lane(simt) / kGroupRows;
       unroll<Own>([&](auto own) STRATA_LAMBDA {
         values[own] = job.inputs.values + job.rows.row(token(own)) * job.inputs.columns;
-        inputs.set(own, job, token(own));
+        places[own] = place_of(job, token(own));
       });
     }
 
@@ -251,7 +259,7 @@ struct GroupProducts {
     STRATA_INLINE void block(int number) {
       const std::byte* at = job.weights + static_cast<std::int64_t>(number) * Of::kBytes;
       const auto stored = Factors::Stored::load(at, row);
-      const auto of_inputs = BlockInputs<Own>::load(inputs, number);
+      const auto of_inputs = StepInputs<Own, kSteps>::load(job.inputs, places, number * kSteps);
       unroll<kSteps>([&](auto step) STRATA_LAMBDA {
         constexpr int kStep = static_cast<int>(decltype(step)::value);
         std::uint32_t words[2][4];

@@ -25,10 +25,11 @@ template <class Kernel>
 inline constexpr std::size_t kDynamicShared =
     sizeof(typename Kernel::Shared) > target::kSharedBytes ? sizeof(typename Kernel::Shared) : 0;
 
-// Blocks of a kernel that a processor should have room for at a time: bounds the registers of its threads.
+// Blocks of a kernel that a processor should have room for at a time: bounds the registers of its threads. Without
+// tiles there are too few for that.
 template <class Kernel>
 consteval int blocks_at_once() {
-  if constexpr (requires { Kernel::kBlocksAtOnce; }) {
+  if constexpr (Gpu<kGpuWave>::kHasTiles && requires { Kernel::kBlocksAtOnce; }) {
     return Kernel::kBlocksAtOnce;
   } else {
     return 1;
