@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ import torch
 
 from strata_runtime.engine import Engine
 from strata_runtime.errors import StallError, UserError
-from strata_runtime.hybrid import hybrid
+from strata_runtime.hybrid import half
 from strata_runtime.hybrid.choice import choose_executor
 from strata_runtime.knobs import resolve
 from strata_runtime.model import Model
@@ -218,14 +219,14 @@ def test_a_slot_that_is_lent_within_a_window_ends_its_request(
 
 
 def test_ring_values_do_not_run_out(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hybrid, "RINGS_AT_MOST", MIXTURES - 1)
+    monkeypatch.setattr(half, "RINGS_AT_MOST", MIXTURES - 1)
     model = make(**KNOBS["late below 0.5"])
     executor: Any = model._windows
     first = read(model)
-    half = executor._half
-    assert half.ring == MIXTURES
+    used: Any = executor._half
+    assert used._native.ring == MIXTURES
     assert torch.equal(read(model), first)
-    assert executor._half is not half
+    assert executor._half is not used
 
 
 def test_a_pass_that_ends_midway_leaves_no_late_rows(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -264,7 +265,8 @@ def test_knobs_of_experts_on_a_model_without_any_are_said_to_change_nothing(prov
     nobody: Any = None
     for environ, said in (({}, False), ({"STRATA_VERIFY_DEFER_CPU": "1"}, True), ({"STRATA_VERIFY_ECAP": "9"}, True)):
         settings = provider.settings_type.from_values(resolve(provider.knobs, environ=environ).values)
-        chosen = choose_executor(provider, settings, nobody, nobody, [], nobody)
+        device: Any = SimpleNamespace(is_gpu=False)
+        chosen = choose_executor(provider, settings, nobody, device, nobody, [], nobody, None)
         assert chosen.executor is None
         assert chosen.notes == (("this model has no routed experts: verify, route and expert change nothing",) * said)
 

@@ -153,6 +153,9 @@ class FakeModel:
     def new_cache(self, capacity):
         return FakeCache(capacity)
 
+    def new_states(self, tokens):
+        return torch.empty(tokens, self.info.hidden_size)
+
     def forward(self, ids, cache, *, logits="last", states=None, window=False):
         assert not self.closed
         assert ids.dtype == torch.int64

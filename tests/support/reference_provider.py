@@ -77,6 +77,7 @@ class ReferenceProvider:
 
     native: ReferenceNative = field(default_factory=ReferenceNative)
     name: str = "reference"
+    backend: str = "cpu"
     knobs: tuple[object, ...] = ()
     formats: tuple[FormatInfo, ...] = FORMATS
 

@@ -64,7 +64,7 @@ class Half(Protocol):
         ...
 
 
-_RINGS_AT_MOST = 1 << 31
+RINGS_AT_MOST = 1 << 31
 
 
 class InlineHalf:
@@ -88,7 +88,7 @@ class InlineHalf:
     @property
     def is_used_up(self) -> bool:
         """See `Half`."""
-        return self._native.ring > _RINGS_AT_MOST
+        return self._native.ring > RINGS_AT_MOST
 
     def begin(self, is_resident: bool) -> None:
         """See `Half`: every step raises its own errors."""
@@ -155,7 +155,7 @@ class LaunchedHalf:
     @property
     def is_used_up(self) -> bool:
         """See `Half`."""
-        return self._native.ring > _RINGS_AT_MOST
+        return self._native.ring > RINGS_AT_MOST
 
     def begin(self, is_resident: bool) -> None:
         """See `Half`."""
