@@ -87,9 +87,7 @@ def code_without_spec(project: Project) -> Iterator[str]:
     functions = {kernel.function for kernel in project.specs.kernels if not kernel.is_micro and not kernel.launch}
     known = functions | _NOT_KERNELS
     declared = re.findall(r"^[\w:]+ (\w+)\(", (project.root / POOL_KERNELS).read_text(encoding="utf-8"), re.MULTILINE)
-    yield from (
-        f"{POOL_KERNELS}: {name} is no kernel of a spec" for name in declared if name not in functions | _NOT_KERNELS
-    )
+    yield from (f"{POOL_KERNELS}: {name} is no kernel of a spec" for name in declared if name not in known)
     for kernel in project.specs.kernels:
         body = project.root / "runtime" / "include" / kernel.body
         form = rf"^struct {kernel.function} (: \w+ )?\{{" if kernel.launch else rf"^[^/]*\b{kernel.function}\("
