@@ -15,28 +15,23 @@ inline on small shapes, which tries the script and says nothing of speed.
 from __future__ import annotations
 
 import argparse
-import os
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
 from common import report
+from gpu_device import Launch, TimedDevice
 from pool import random_blocks
 
 from strata_runtime.bench.columns import table
-from strata_runtime.native_device import HOST_STREAM, quantized_bytes
-from strata_runtime.provider import find_provider
+from strata_runtime.native_device import quantized_bytes
 
 HIDDEN, WIDTH, EXPERTS, TOP_K = 2048, 768, 128, 8
 SPREAD_BYTES = 512 << 20
 """Weights that the launches of a graph go round: several times the second-level cache."""
-
-Launch = Callable[[int], object]
 
 
 @dataclass(frozen=True)
@@ -68,22 +63,13 @@ class Case:
     keep: tuple[object, ...]
 
 
-class Device:
+class Device(TimedDevice):
     """The kernels of a package, and memory that they read."""
 
     def __init__(self, name: str) -> None:
-        package = find_provider(os.environ)
-        self.kernels: Any = package.native.device
-        self.formats = {info.name: info for info in package.formats}
-        self.name = name
-        self.is_gpu = name != "cpu"
+        super().__init__(name)
         self.shrink = 1 if self.is_gpu else 8
         self.spread = SPREAD_BYTES if self.is_gpu else 1 << 20
-
-    @property
-    def stream(self) -> int:
-        """The stream that launches go to."""
-        return torch.cuda.current_stream().cuda_stream if self.is_gpu else HOST_STREAM
 
     def zeros(self, *shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
         """Return a tensor of zeros."""
@@ -126,39 +112,6 @@ class Device:
         out = self.zeros(rows, columns)
         self.kernels.to_floats((form, rows, columns, weights.data_ptr(), 1.0), "f32", out.data_ptr(), self.stream)
         return out.double()
-
-    def seconds(self, launches: Sequence[Launch]) -> float:
-        """The time of one launch, of many that follow each other."""
-        if not self.is_gpu:
-            start = time.perf_counter()
-            for launch in launches:
-                launch(self.stream)
-            return (time.perf_counter() - start) / len(launches)
-        for launch in launches:  # loads kernels before anything is captured
-            launch(self.stream)
-        torch.cuda.synchronize()
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            for launch in launches:
-                launch(self.stream)
-        return min(self._replays(graph) for _ in range(5)) / len(launches)
-
-    def _replays(self, graph: torch.cuda.CUDAGraph, times: int = 4) -> float:
-        graph.replay()
-        event: Any = torch.cuda.Event
-        begin, end = event(enable_timing=True), event(enable_timing=True)
-        begin.record()
-        for _ in range(times):
-            graph.replay()
-        end.record()
-        torch.cuda.synchronize()
-        return float(begin.elapsed_time(end)) / 1e3 / times
-
-    def copy_bandwidth(self) -> float:
-        """Bytes read and written per second by a copy of a gigabyte."""
-        source = self.zeros((1 << 30) // self.shrink**2, dtype=torch.uint8)
-        to = torch.empty_like(source)
-        return 2 * source.nbytes / self.seconds([lambda _stream: to.copy_(source)] * 4)
 
 
 def _error(found: torch.Tensor, weights: torch.Tensor, inputs: torch.Tensor) -> float:

@@ -15,22 +15,18 @@ differ. `--device cpu` runs it inline on small shapes, which tries the script an
 from __future__ import annotations
 
 import argparse
-import os
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
 from common import report
+from gpu_device import Launch, TimedDevice
 from pool import random_blocks
 
 from strata_runtime.bench.columns import table
-from strata_runtime.native_device import HOST_STREAM
-from strata_runtime.provider import find_provider
 
 HIDDEN, WIDTH, TOP_K, VOCABULARY = 2048, 768, 8, 151936
 HEADS, KV_HEADS, DIM = SHAPE = 32, 4, 128
@@ -38,7 +34,6 @@ SPREAD_BYTES = 512 << 20
 """Memory that the launches of a graph go round: several times the second-level cache."""
 
 TYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
-Launch = Callable[[int], object]
 
 
 @dataclass(frozen=True)
@@ -67,21 +62,12 @@ class Case:
     keep: tuple[object, ...]
 
 
-class Device:
+class Device(TimedDevice):
     """The kernels of a package, and where they run."""
 
     def __init__(self, name: str) -> None:
-        package = find_provider(os.environ)
-        self.kernels: Any = package.native.device
-        self.formats = {info.name: info for info in package.formats}
-        self.name = name
-        self.is_gpu = name != "cpu"
+        super().__init__(name)
         self.repeats = 64 if self.is_gpu else 2
-
-    @property
-    def stream(self) -> int:
-        """The stream that launches go to."""
-        return torch.cuda.current_stream().cuda_stream if self.is_gpu else HOST_STREAM
 
     def empty(self, *shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
         """Return memory."""
@@ -95,39 +81,6 @@ class Device:
     def integers(self, *values: int) -> torch.Tensor:
         """Return int32 numbers."""
         return torch.tensor(values, dtype=torch.int32, device=self.name)
-
-    def seconds(self, launches: Sequence[Launch]) -> float:
-        """The time of one launch, of many that follow each other."""
-        if not self.is_gpu:
-            start = time.perf_counter()
-            for launch in launches:
-                launch(self.stream)
-            return (time.perf_counter() - start) / len(launches)
-        for launch in launches:  # loads kernels before anything is captured
-            launch(self.stream)
-        torch.cuda.synchronize()
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            for launch in launches:
-                launch(self.stream)
-        return min(self._replays(graph) for _ in range(5)) / len(launches)
-
-    def _replays(self, graph: torch.cuda.CUDAGraph, times: int = 4) -> float:
-        graph.replay()
-        event: Any = torch.cuda.Event
-        begin, end = event(enable_timing=True), event(enable_timing=True)
-        begin.record()
-        for _ in range(times):
-            graph.replay()
-        end.record()
-        torch.cuda.synchronize()
-        return float(begin.elapsed_time(end)) / 1e3 / times
-
-    def copy_bandwidth(self) -> float:
-        """Bytes read and written per second by a copy of a gigabyte."""
-        source = self.empty(1 << (30 if self.is_gpu else 24), dtype=torch.uint8)
-        to = torch.empty_like(source)
-        return 2 * source.nbytes / self.seconds([lambda _stream: to.copy_(source)] * 4)
 
 
 def _quantised(device: Device, x: torch.Tensor) -> torch.Tensor:

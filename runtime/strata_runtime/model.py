@@ -282,6 +282,11 @@ class Model:
             self._prompts, self._windows = executors
 
     @property
+    def is_on_pool(self) -> bool:
+        """Whether the pool computes the layers; calls of it can be timed one by one then."""
+        return self._compute is self._host
+
+    @property
     def phases(self) -> WindowPhases | None:
         """Where the time of windows went so far; None unless `verify.profile` is on."""
         return None if self._stopwatch is None else self._stopwatch.phases

@@ -127,6 +127,7 @@ class FakeModel:
         self.closed = 0
         self.mtp = None
         self.phases = None
+        self.is_on_pool = True
         self.info = ModelInfo(
             path=Path("fake"),
             identity="fake-identity",

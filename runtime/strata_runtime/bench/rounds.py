@@ -74,7 +74,8 @@ class Measurement:
                 advance()
         for turn in range(plan.rounds + 1, plan.rounds + 1 + PARTS_ROUNDS):
             for case in rotated(plan.cases, turn):
-                self.parts[case].append(subject.parts(case, turn, tick=tick, clock=clock))
+                if subject.has_parts:
+                    self.parts[case].append(subject.parts(case, turn, tick=tick, clock=clock))
                 advance()
 
 

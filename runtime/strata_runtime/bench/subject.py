@@ -112,6 +112,11 @@ class Subject:
         """What was loaded."""
         return self._model.info
 
+    @property
+    def has_parts(self) -> bool:
+        """Whether `parts` can be told: a GPU's windows are one launch."""
+        return self._model.is_on_pool
+
     def fill(self, positions: int, progress: Progress | None = None) -> None:
         """Fill the cache with tokens, so that cases up to this context can be run."""
         passes = self._reading(0, self._ids(positions, "context", 0), "last")
