@@ -66,3 +66,10 @@ def test_a_second_folder_of_specs_can_add_a_target(tmp_path: Path) -> None:
     (more / "mine.yaml").write_text(header + TARGET.strip("\n").replace("sm_90", "sm_130") + "\n  runs_on: [sm_86]\n")
     specs = load_specs((specs_root(), more.parent))
     assert "sm_130" in {target.name for target in specs.targets}
+
+
+def test_a_file_without_figures_needs_no_sources(tmp_path: Path) -> None:
+    more = tmp_path / "more" / "targets"
+    more.mkdir(parents=True)
+    (more / "mine.yaml").write_text("backend: cpu\ntargets:\n  - {name: mine, abstract: true, dot: none}\n")
+    load_specs((specs_root(), more.parent))

@@ -132,6 +132,8 @@ class TargetFile(Edge):
     """One file: the targets of one backend and the sources of their numbers."""
 
     backend: Annotated[Backend, _LAX]
-    sources: Annotated[dict[str, SourceEdge], Field(description="Where numbers were read, by a short key.")]
+    sources: Annotated[
+        dict[str, SourceEdge], Field(default_factory=dict, description="Where numbers were read, by a short key.")
+    ]
     levels: Annotated[list[LevelEdge], Field(default_factory=list, description="CPU only: all levels, weakest first.")]
     targets: Annotated[list[TargetEdge], Field(min_length=1)]
