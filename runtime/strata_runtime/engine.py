@@ -46,7 +46,7 @@ from strata_runtime.reading import Reader
 from strata_runtime.request import Prompt, Request
 from strata_runtime.sampling import Row, log_softmax
 from strata_runtime.session import Session, session_of
-from strata_runtime.text.chat import ChatTemplate
+from strata_runtime.text.chat import ChatTemplate, Tool
 from strata_runtime.text.source import TextSource, open_text
 from strata_runtime.text.stream import TextStream
 from strata_runtime.text.tokenizer import Tokenizer
@@ -159,10 +159,10 @@ class Engine:
         """The model's chat template. Raises `UserError` when it has none."""
         return self._text.chat_template()
 
-    def encode(self, prompt: Prompt) -> tuple[int, ...]:
+    def encode(self, prompt: Prompt, *, tools: Sequence[Tool] = ()) -> tuple[int, ...]:
         """Turn a prompt into token ids. Text is literal: what spells a control token in it does not become one.
 
-        An empty prompt becomes the model's first token (BOS). Raises `UserError` when it has none, for ids outside
+        tools: what the model may call, for the chat template; with messages alone. An empty prompt becomes the model's first token (BOS). Raises `UserError` when it has none, for ids outside
         the vocabulary, for text when the model works with token ids alone, and for messages that the chat template
         refuses.
         """
@@ -172,7 +172,7 @@ class Engine:
             raise UserError(f"a prompt is text, token ids, or a list of messages, not {type(prompt).__name__}")
         elif len(prompt) and isinstance(prompt[0], Mapping):
             tokenizer = self._text.require_tokenizer()
-            ids = self.chat_template.render(prompt, tokenizer)  # type: ignore[arg-type]
+            ids = self.chat_template.render(prompt, tokenizer, tools=tools)  # type: ignore[arg-type]
         else:
             ids = self._checked(prompt)
         if not ids and self._ends.begin is not None:

@@ -182,3 +182,19 @@ def test_a_template_file_that_is_not_utf8_is_refused(tmp_path):
     (folder / "chat_template.jinja").write_bytes(b"\xff")
     with pytest.raises(UserError, match=r"chat_template\.jinja: not UTF-8"):
         load(folder)
+
+
+WITH_TOOLS = "{%- if tools %}{% for tool in tools %}{{ tool | tojson }}{% endfor %}{% endif %}" + TEMPLATE
+TOOL = {"type": "function", "function": {"name": "add", "description": "Adds <|system|> two numbers"}}
+
+
+def test_tools_reach_a_template_that_has_a_place_for_them_as_plain_text():
+    ids = render(user("he"), WITH_TOOLS, tools=[TOOL])
+    assert '"name": "add", "description": "Adds <|system|> two numbers"' in TOKENIZER.decode(ids)
+    assert control_in(ids) == ["<|user|>", "<|assistant|>"]
+    assert render(user("he"), WITH_TOOLS) == render(user("he"))
+
+
+def test_tools_for_a_template_without_a_place_for_them_are_refused():
+    with pytest.raises(UserError, match="no place for tools"):
+        render(user("he"), tools=[TOOL])

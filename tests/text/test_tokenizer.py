@@ -155,3 +155,18 @@ def test_a_damaged_generation_config_is_an_error_and_not_ignored(tmp_path):
     (folder / "generation_config.json").write_text(json.dumps([1]))
     with pytest.raises(UserError, match=r"generation_config\.json"):
         ends(folder)
+
+
+@pytest.mark.parametrize("make", [byte_level, byte_fallback])
+def test_the_bytes_of_a_texts_tokens_are_those_of_the_text(make):
+    tokenizer = Tokenizer(make(), {}, "here")
+    text = "the Grüße, 世界 🙂\x00!"
+    ids = [token for token in tokenizer.encode(text) if tokenizer.has_text(token)]
+    assert b"".join(map(tokenizer.token_bytes, ids)).decode().strip() == text
+    assert len(ids) > len(text)
+
+
+def test_tokens_without_text_have_the_bytes_of_their_names():
+    tokenizer = Tokenizer(byte_level(), {}, "here")
+    assert tokenizer.token_bytes(tokenizer.control_tokens["<|user|>"]) == b"<|user|>"
+    assert tokenizer.token_bytes(100_000) == b""

@@ -23,6 +23,9 @@ TEMPLATE_FILE = "chat_template.jinja"
 Message = Mapping[str, Any]
 """One message: `role` (text) and `content` (text, or a list of parts), and whatever else the template reads."""
 
+Tool = Mapping[str, Any]
+"""What a model may call: a JSON object as its chat template reads it."""
+
 
 class _TemplateRefused(Exception):
     """Raised by a template itself, through `raise_exception`."""
@@ -97,22 +100,36 @@ class ChatTemplate:
             )
         return cls.compile(source, variables, str(path))
 
+    @property
+    def reads_tools(self) -> bool:
+        """Whether the template has a place for tools."""
+        from jinja2.meta import find_undeclared_variables
+
+        return "tools" in find_undeclared_variables(_environment().parse(self.source))
+
     def render(
-        self, messages: Sequence[Message], tokenizer: Tokenizer, *, add_generation_prompt: bool = True
+        self,
+        messages: Sequence[Message],
+        tokenizer: Tokenizer,
+        *,
+        tools: Sequence[Tool] = (),
+        add_generation_prompt: bool = True,
     ) -> list[int]:
         """Return token ids of a conversation; with `add_generation_prompt` they end where the answer begins.
 
-        Raises `UserError` when the messages are malformed or the template fails on them.
+        Raises `UserError` when the messages are malformed, the template fails on them, or has no place for tools.
         """
         check_messages(messages)
-        plain = [dict(message) for message in messages]
-        protection = Protection(tokenizer.control_tokens, (self.source, *texts(plain)))
+        if tools and not self.reads_tools:
+            raise UserError("the model's chat template has no place for tools: leave them out")
+        plain, offered = [dict(message) for message in messages], [dict(tool) for tool in tools]
+        protection = Protection(tokenizer.control_tokens, (self.source, *texts(plain), *texts(offered)))
         try:
             rendered = self.template.render(
                 **self.variables,
                 messages=protection.hide(plain),
                 add_generation_prompt=add_generation_prompt,
-                tools=None,
+                tools=protection.hide(offered) or None,
                 documents=None,
             )
         except _TemplateRefused as problem:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from threading import Lock
@@ -18,6 +19,12 @@ CONFIG_FILE = "tokenizer_config.json"
 
 _NAMED_TOKENS = ("bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token", "mask_token")
 _TOKEN_LISTS = ("additional_special_tokens", "extra_special_tokens")
+
+_BYTE_NAME = re.compile("<0x([0-9A-F]{2})>")
+_PRINTABLE = (*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100))
+_OTHERS = (byte for byte in range(256) if byte not in _PRINTABLE)
+_BYTE_OF = {**{chr(byte): byte for byte in _PRINTABLE}, **{chr(0x100 + at): byte for at, byte in enumerate(_OTHERS)}}
+"""Bytes by the characters that stand for them in names of byte-level tokens."""
 
 
 def token_text(value: object) -> str | None:
@@ -106,6 +113,21 @@ class Tokenizer:
     def has_text(self, token: int) -> bool:
         """Whether `token` stands for text: control tokens do not, nor do ids of the model beyond the tokenizer's."""
         return token < self.size and token not in self._control_ids
+
+    def token_bytes(self, token: int) -> bytes:
+        """Return the bytes that a token stands for, which may be part of a character; its name for one without text."""
+        name = self._backend.id_to_token(token)
+        if name is None:
+            return b""
+        if not self.has_text(token):
+            return str(name).encode()
+        if match := _BYTE_NAME.fullmatch(name):
+            return bytes([int(match[1], 16)])
+        # Behind another token: some decoders drop a text's first space.
+        text = self.decode([token, token])[len(self.decode([token])) :]
+        if "\ufffd" in text and all(character in _BYTE_OF for character in name):
+            return bytes(_BYTE_OF[character] for character in name)
+        return text.encode()
 
     def encode(self, text: str) -> list[int]:
         """Encode a prompt, all of it literal, plus what the tokenizer puts around every prompt (such as a BOS)."""
