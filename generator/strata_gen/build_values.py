@@ -12,7 +12,7 @@ from strata_gen.model.evaluate import holds
 from strata_gen.model.expr import names_in
 from strata_gen.model.knob import Affects, Implication, Knob, KnobValue, Relation
 from strata_gen.model.target import Target
-from strata_gen.model.values import BadValue, show_value, value_for
+from strata_gen.model.values import BadValue, show_value_of, value_for
 
 
 def _set_value(knob: Knob, text: str) -> KnobValue:
@@ -64,11 +64,11 @@ class _Settling:
         return TopologicalSorter(needs).static_order()
 
     def refusal(self, knob: Knob, why: str, relation: Relation) -> GeneratorError:
-        shown = show_value(self.values[knob.name], knob.type)
+        shown = show_value_of(knob, self.values[knob.name])
         where = f"--set {knob.name}={shown}" if knob.name in self.given else f"{knob.name}={shown}, by the target"
         reads = dict.fromkeys(name.knob for name in names_in(relation.condition))
         mend = relation.note or ", ".join(
-            f"{name} is {show_value(self.values[name], self.knobs[name].type)}" for name in reads
+            f"{name} is {show_value_of(self.knobs[name], self.values[name])}" for name in reads
         )
         return GeneratorError(f"'{knob.name}' {why} {relation.text}", where=where, mend=mend)
 

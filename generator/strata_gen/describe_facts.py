@@ -12,7 +12,7 @@ from strata_gen.model.kernel import Kernel, KernelLayout
 from strata_gen.model.kernel_name import KernelName, interleaved_symbol
 from strata_gen.model.knob import Knob
 from strata_gen.model.target import CpuLevel, Target
-from strata_gen.model.values import show_value
+from strata_gen.model.values import show_value_of
 from strata_gen.resolve import package_name
 
 
@@ -70,7 +70,7 @@ def target_facts(target: Target) -> tuple[Fact, ...]:
 
 def knob_fact(knob: Knob) -> Fact:
     """A knob with the names that are derived from it."""
-    value = show_value(knob.default, knob.type) or '""'
+    value = show_value_of(knob, knob.default) or '""'
     names = f"{knob.env}, {knob.flag}; default {value}; affects {knob.affects}"
     return Fact("knob", (f"{knob.name}: {knob.help}", names), where(knob.span))
 

@@ -16,7 +16,7 @@ from strata_gen.errors import GeneratorError
 from strata_gen.load.document import parse_document
 from strata_gen.load.scalars import resolve_plain
 from strata_gen.model.check import check_specs
-from strata_gen.model.check_knob import settle_implications
+from strata_gen.model.check_knob import settle_implications, settle_words
 from strata_gen.model.knob import Affects, Knob, KnobType, Output
 from strata_gen.model.specset import SpecSet
 from strata_gen.specs import root_names
@@ -141,7 +141,7 @@ def add_knob(new: NewKnob, roots: Sequence[Path], specs: SpecSet) -> tuple[Path,
     written = _read(text, shown_as)
     knobs = _merged(specs.knobs, written, shown_as)
     sink = Sink()
-    check_specs(replace(specs, knobs=settle_implications(knobs, sink)), sink)
+    check_specs(replace(specs, knobs=settle_implications(settle_words(knobs), sink)), sink)
     sink.raise_if_any()
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8", newline="\n")

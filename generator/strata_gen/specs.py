@@ -11,7 +11,7 @@ from strata_gen.edge.base import SpecKind, read_edge
 from strata_gen.kinds import KINDS
 from strata_gen.load.document import read_document
 from strata_gen.model.check import check_specs
-from strata_gen.model.check_knob import settle_choices, settle_implications
+from strata_gen.model.check_knob import settle_choices, settle_implications, settle_words
 from strata_gen.model.specset import SpecSet
 
 _OTHER_FOLDERS = ("schema",)
@@ -87,7 +87,7 @@ def load_specs(roots: Sequence[Path]) -> SpecSet:
     knobs, targets, formats, kernels, families, protocols = (_read_kind(kind, names, sink) for kind in KINDS)
     # Cross-file checks on half-read specs would blame the wrong place.
     sink.raise_if_any()
-    knobs = settle_implications(settle_choices(knobs, formats, sink), sink)
+    knobs = settle_implications(settle_words(settle_choices(knobs, formats, sink)), sink)
     specs = SpecSet(knobs, targets, formats, kernels, families, protocols)
     check_specs(specs, sink)
     sink.raise_if_any()

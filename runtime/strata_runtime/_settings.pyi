@@ -87,9 +87,9 @@ class ExpertSettings:
     """Knobs `expert.*`."""
 
     cache: int
-    """Experts of all layers together that get a slot on the device; -1 is what fits on a GPU, and none on a CPU.
+    """Experts of all layers together that get a slot on the device; auto is what fits on a GPU, and none on a CPU.
 
-    Default: -1. STRATA_EXPERT_CACHE, --expert-cache.
+    `auto` is -1. Default: auto. STRATA_EXPERT_CACHE, --expert-cache.
     """
 
     profile: str | None

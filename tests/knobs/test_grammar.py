@@ -53,6 +53,11 @@ def by_name(knobs: tuple[KnobInfo, ...], name: str) -> KnobInfo:
         ("demo.patience", "1.5s", 1_500_000_000),
         ("demo.patience", "3min", 180 * 10**9),
         ("demo.patience", "0", 0),
+        ("demo.slots", "7", 7),
+        ("demo.slots", " auto ", -1),
+        ("demo.slots", "all", -2),
+        ("demo.part", "auto", -1.0),
+        ("demo.part", "whole", 1.0),
         ("demo.mode", "check", "check"),
         ("demo.title", "  two words\t", "two words"),
         ("demo.folder", "~/x", "~/x"),
@@ -106,6 +111,9 @@ def test_a_text_means_its_value(knobs: tuple[KnobInfo, ...], name: str, text: st
             "demo.reserve: '0.00000019073486328125TiB' is not a whole number of bytes",
         ),
         ("demo.patience", "0.5ns", "demo.patience: '0.5ns' is not a whole number of nanoseconds"),
+        ("demo.slots", "Auto", "demo.slots: 'Auto' is not a whole number; allowed too: auto, all"),
+        ("demo.slots", "-1", "demo.slots: '-1' must be at least 0 and at most 99; allowed too: auto, all"),
+        ("demo.part", "-1", "demo.part: '-1' must be at least 0 and at most 1; allowed too: auto, whole"),
         ("demo.mode", "Check", "demo.mode: 'Check' is not one of 0, 1, check"),
         ("demo.title", "a\0b", "demo.title: 'a\\x00b' holds a NUL character"),
         ("demo.words", "a,,b", "demo.words: 'a,,b' has an empty item"),
@@ -123,6 +131,11 @@ def test_a_refused_text_is_named_with_what_is_expected(
 @pytest.mark.parametrize("text", ["", " ", "\t\r\n "])
 def test_blank_text_is_unset_for_every_knob(knobs: tuple[KnobInfo, ...], text: str) -> None:
     assert {parse(knob, text) for knob in knobs} == {None}
+
+
+def test_a_value_with_a_word_is_shown_by_it(knobs: tuple[KnobInfo, ...]) -> None:
+    assert [show(by_name(knobs, "demo.slots"), value) for value in (-1, -2, 0, 99)] == ["auto", "all", "0", "99"]
+    assert [show(by_name(knobs, "demo.part"), value) for value in (1.0, 0.5)] == ["whole", "0.5"]
 
 
 def test_a_no_break_space_is_no_blank(knobs: tuple[KnobInfo, ...]) -> None:

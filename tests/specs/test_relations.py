@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from strata_gen.model.cycles import find_cycles
-from strata_gen.model.expr import Compare, Constant, Name
+from strata_gen.model.expr import Compare, Constant, Name, Not, Or
 from strata_gen.specs import load_specs
 
 KNOBS = """\
@@ -30,6 +30,18 @@ knobs:
     help: The knob with relations.
 """
 Make = Callable[..., Path]
+
+
+def test_a_word_for_a_number_stands_for_it(spec_root: Make) -> None:
+    count = "- {name: a.slots, type: int, words: {auto: -1}, default: auto, range: {min: 0}"
+    knobs = KNOBS.replace("- name: b.it", count + ", affects: runtime, output: identical, help: A.}\n  - name: b.it")
+    root = spec_root({"knobs/a.yaml": knobs + "    ignored_unless: 'a.flag or not a.slots == \"auto\"'\n"})
+    slots, knob = (knob for knob in load_specs([root]).knobs if knob.name in ("a.slots", "b.it"))
+    assert slots.default == -1
+    assert knob.ignored_unless is not None
+    assert knob.ignored_unless.text == 'a.flag or not a.slots == "auto"'
+    equal = Compare("==", Name("a.slots"), Constant(-1))
+    assert knob.ignored_unless.condition == Or((Name("a.flag"), Not(equal)))
 
 
 @pytest.mark.parametrize(

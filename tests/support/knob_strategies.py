@@ -34,6 +34,11 @@ def fits(knob: KnobInfo, value: int | float) -> bool:
 
 def values(knob: KnobInfo) -> st.SearchStrategy[KnobValue]:
     """Values that the knob can hold; never None."""
+    named = [value for _, value in knob.words]
+    return st.one_of(st.sampled_from(named), _values(knob)) if named else _values(knob)
+
+
+def _values(knob: KnobInfo) -> st.SearchStrategy[KnobValue]:
     match knob.type:
         case "bool":
             return st.booleans()
@@ -92,7 +97,9 @@ def number_text(knob: KnobInfo, value: int | float) -> str:
 
 def texts(knob: KnobInfo) -> st.SearchStrategy[str]:
     """Texts of the knob's grammar in all their spellings, surrounding blanks included; ranges are not looked at."""
-    return st.tuples(_BLANKS, _spellings(knob), _BLANKS).map("".join)
+    words = [word for word, _ in knob.words]
+    spelt = st.one_of(st.sampled_from(words), _spellings(knob)) if words else _spellings(knob)
+    return st.tuples(_BLANKS, spelt, _BLANKS).map("".join)
 
 
 def _spellings(knob: KnobInfo) -> st.SearchStrategy[str]:

@@ -10,15 +10,15 @@ import click
 
 from strata_gen.cli.options import spec_options
 from strata_gen.model.knob import Knob
-from strata_gen.model.values import show_value
+from strata_gen.model.values import show_value_of
 from strata_gen.specs import load_specs
 
 _HEAD = ("name", "variable", "flag", "type", "default", "affects", "help")
 
 
 def _row(knob: Knob) -> tuple[str, ...]:
-    kind = " | ".join(knob.choices) if knob.choices else knob.type.value
-    default = show_value(knob.default, knob.type) or '""'
+    kind = " | ".join(knob.choices) if knob.choices else " | ".join([knob.type.value, *dict(knob.words)])
+    default = show_value_of(knob, knob.default) or '""'
     return (knob.name, knob.env, knob.flag, kind, default, knob.affects.value, knob.help)
 
 
@@ -37,6 +37,7 @@ def _object(knob: Knob) -> dict[str, object]:
         "flag": knob.flag,
         "type": knob.type.value,
         "choices": list(knob.choices),
+        "words": dict(knob.words),
         "default": list(knob.default) if isinstance(knob.default, tuple) else knob.default,
         "affects": knob.affects.value,
         "output": knob.output.value,

@@ -80,6 +80,15 @@ CODES: tuple[Explanation, ...] = (
         "- name: pool.spin_time\n- name: pool.sleep_time",
     ),
     Explanation(
+        "K029",
+        "not words for values",
+        "A number (int, float, bytes, duration) may have words that stand for values, inside or outside of its range: "
+        "the user writes the word, and the program sees the value. A word is of lowercase letters, joined by single "
+        "underscores, and no two stand for one value.",
+        "type: int\nwords: {Auto: -1}\ndefault: -1",
+        "type: int\nwords: {auto: -1}\ndefault: auto",
+    ),
+    Explanation(
         "K030",
         "not in the relation language",
         "A relation is made of knob names (section.attribute), literals (text in double quotes, numbers, "

@@ -107,6 +107,7 @@ class KnobEdge(Edge):
     choices_from: Annotated[
         ChoiceSource | None, _LAX, Field(description="Further values: the weight formats that can be made.")
     ] = None
+    words: Annotated[dict[Text, Bound] | None, Field(description="Words that stand for values of a number.")] = None
     invalid: Annotated[Invalid, _LAX, Field(description="What a value that does not fit does.")] = Invalid.ERROR
     affects: Annotated[Affects, _LAX, Field(description="When a value takes effect.")]
     output: Annotated[Output, _LAX, Field(description="What a value may do to the generated text's arithmetic.")]
@@ -216,15 +217,17 @@ class _Converter:
         values = ValueReader(edge.name, edge.type, self.document, self.path, self.sink)
         limits = values.range(edge.range.model_dump() if edge.range else None)
         choices = values.choices(edge.choices)
+        words = values.words(edge.words)
         ignored_unless = self.relation(edge.ignored_unless, "", "ignored_unless") if edge.ignored_unless else None
         return Knob(
             name=edge.name,
             variable=edge.variable,
             type=edge.type,
-            default=values.default(edge.default, limits, choices),
+            default=values.default(edge.default, limits, choices, words),
             range=limits,
             choices=choices,
             choices_from=edge.choices_from,
+            words=tuple(words.items()),
             invalid=edge.invalid,
             affects=edge.affects,
             output=edge.output,

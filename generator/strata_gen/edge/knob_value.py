@@ -12,6 +12,7 @@ from strata_gen.model.knob import KnobType, KnobValue, Range
 from strata_gen.model.values import NUMERIC, BadValue, check_value, read_value
 
 _CHOICE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")
+_WORD = re.compile(r"[a-z]+(_[a-z]+)*")  # never a number, whatever the type
 
 
 class ValueReader:
@@ -100,13 +101,42 @@ class ValueReader:
                 self._error("K026", f"choice '{choice}' is too much like '{given[alike]}'", span, notes=(note,))
         return tuple(given)
 
-    def default(self, raw: object, limits: Range, choices: Sequence[str]) -> KnobValue:
+    def words(self, given: Mapping[str, Any] | None) -> dict[str, int | float]:
+        """Return what words stand for, without those that were reported to be wrong."""
+        if given is None:
+            return {}
+        if self.kind not in NUMERIC:
+            span = self.document.key_at(*self.path, "words")
+            self._error("K029", f"a knob of type {self.kind} has no words for values", span, "only numbers have them")
+            return {}
+        found: dict[str, int | float] = {}
+        for word, raw in given.items():
+            try:
+                value = read_value(raw, self.kind)
+            except BadValue as problem:
+                self._error("K029", f"'{word}': {problem}", self._at("words", word), problem.hint)
+                continue
+            if not _WORD.fullmatch(word):
+                span = self.document.key_at(*self.path, "words", word)
+                self._error("K029", f"'{word}' is not a word", span, "lowercase letters, joined by single '_'")
+            elif value in found.values():
+                self._error("K029", f"'{word}' stands for what another word does", self._at("words", word))
+            elif isinstance(value, int | float):
+                found[word] = value
+        return found
+
+    def default(
+        self, raw: object, limits: Range, choices: Sequence[str], words: Mapping[str, int | float]
+    ) -> KnobValue:
         """Return the default, reporting one that the type, range or choices refuse; None (unset) always fits."""
+        if isinstance(raw, str) and raw in words:
+            return words[raw]
         span = self._at("default")
         try:
             value = read_value(raw, self.kind)
         except BadValue as problem:
-            self._error("K022", f"'default': {problem}", span, problem.hint)
+            hint = problem.hint or (f"allowed too: {', '.join(words)}" if words else "")
+            self._error("K022", f"'default': {problem}", span, hint)
             return None
         try:
             if choices or self.kind is not KnobType.ENUM:

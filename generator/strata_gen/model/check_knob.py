@@ -8,7 +8,7 @@ from dataclasses import replace
 from strata_gen.diagnostics import Note, Sink, did_you_mean
 from strata_gen.model.check_expr import check_relation
 from strata_gen.model.cycles import find_cycles
-from strata_gen.model.expr import names_in
+from strata_gen.model.expr import And, Compare, Constant, Expr, Name, Not, Or, names_in
 from strata_gen.model.format import Format
 from strata_gen.model.knob import Affects, Implication, Knob, Relation
 from strata_gen.model.specset import SpecSet
@@ -60,6 +60,46 @@ def settle_implications(knobs: Sequence[Knob], sink: Sink) -> tuple[Knob, ...]:
             return implication
 
     return tuple(replace(knob, implies=tuple(settled(knob, one) for one in knob.implies)) for knob in knobs)
+
+
+def settle_words(knobs: Sequence[Knob]) -> tuple[Knob, ...]:
+    """Return `knobs` with every word for a number in their relations replaced by the number."""
+    by_name = {knob.name: knob for knob in knobs}
+
+    def number(side: Name | Constant, other: Name | Constant) -> Name | Constant:
+        words = dict(by_name[other.knob].words) if isinstance(other, Name) and other.knob in by_name else {}
+        is_word = isinstance(side, Constant) and isinstance(side.value, str) and side.value in words
+        return replace(side, value=words[str(side.value)]) if isinstance(side, Constant) and is_word else side
+
+    def settled(expr: Expr) -> Expr:
+        match expr:
+            case Compare(_, left, right):
+                return replace(expr, left=number(left, right), right=number(right, left))
+            case Not(term):
+                return Not(settled(term))
+            case And(terms) | Or(terms):
+                return replace(expr, terms=tuple(map(settled, terms)))
+            case _:
+                return expr
+
+    def relation(one: Relation) -> Relation:
+        return replace(one, condition=settled(one.condition))
+
+    def relations(many: tuple[Relation, ...]) -> tuple[Relation, ...]:
+        return tuple(map(relation, many))
+
+    return tuple(
+        replace(
+            knob,
+            requires=relations(knob.requires),
+            conflicts=relations(knob.conflicts),
+            ignored_unless=relation(knob.ignored_unless) if knob.ignored_unless else None,
+            off_with=relations(knob.off_with),
+            implies=tuple(replace(one, when=relation(one.when)) for one in knob.implies),
+            says=relations(knob.says),
+        )
+        for knob in knobs
+    )
 
 
 def _check_names(knobs: Sequence[Knob], sink: Sink) -> None:

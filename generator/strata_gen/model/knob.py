@@ -105,7 +105,7 @@ class Knob:
     """One knob. `default` None means unset.
 
     `choices` are those written in the entry until `strata_gen.model.check_knob.settle_choices` has added those of
-    `choices_from`.
+    `choices_from`. `words` stand for values of a number, in its range or not: (word, value).
 
     `requires`: must hold while the knob is not at its default, else an error. `conflicts`: must not hold while it is
     not at its default. `ignored_unless`: while it does not hold, a set value is ignored with one line.
@@ -121,6 +121,7 @@ class Knob:
     range: Range
     choices: tuple[str, ...]
     choices_from: ChoiceSource | None
+    words: tuple[tuple[str, int | float], ...]
     invalid: Invalid
     affects: Affects
     output: Output
@@ -135,6 +136,10 @@ class Knob:
     since: str
     measured: tuple[Measurement, ...]
     span: Span
+
+    def word_of(self, value: KnobValue) -> str | None:
+        """The word that stands for `value`, if one does."""
+        return next((word for word, meant in self.words if meant == value), None)
 
     @property
     def env(self) -> str:

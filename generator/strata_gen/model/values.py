@@ -158,8 +158,18 @@ def check_value(value: KnobValue, kind: KnobType, limits: Range, choices: Sequen
             raise BadValue("range", f"{problem}, not {show_value(value, kind)}")
 
 
+def show_value_of(knob: Knob, value: KnobValue) -> str:
+    """Write a value of `knob` as a user would: by its word, if one stands for it."""
+    return knob.word_of(value) or show_value(value, knob.type)
+
+
 def value_for(knob: Knob, raw: object) -> KnobValue:
     """Return what `knob` holds when a spec gives it `raw`. Raises `BadValue` when it cannot hold that."""
+    words = dict(knob.words)
+    if isinstance(raw, str) and raw in words:
+        return words[raw]
     value = read_value(raw, knob.type)
+    if knob.word_of(value) is not None:  # settled before
+        return value
     check_value(value, knob.type, knob.range, knob.choices)
     return value

@@ -10,7 +10,7 @@ from textwrap import wrap
 from strata_gen.emitter import Emitter
 from strata_gen.model.expr import names_in
 from strata_gen.model.knob import Affects, Implication, Knob, KnobType, KnobValue, Range, Relation
-from strata_gen.model.values import show_value, value_for
+from strata_gen.model.values import show_value_of, value_for
 from strata_gen.resolve import Plan
 from strata_gen.views.expr_python import to_python
 from strata_gen.views.knobs_cpp import header_view, source_view
@@ -87,13 +87,14 @@ def quoted(text: str) -> str:
 
 def _docstring(knob: Knob) -> str:
     """Return the lines of a field's docstring: its help, then what is derived from the entry."""
-    default = show_value(knob.default, knob.type)
+    default = show_value_of(knob, knob.default)
     where = (
         f"Built in, by strata-gen build --set {knob.name}=VALUE"
         if knob.affects is Affects.COMPILE
         else f"{knob.env}, {knob.flag}"
     )
-    facts = f"{_BASE_UNITS.get(knob.type, '')}Default: {default}. {where}."
+    words = "".join(f"`{word}` is {value}. " for word, value in knob.words)
+    facts = f"{_BASE_UNITS.get(knob.type, '')}{words}Default: {default}. {where}."
     text = [*wrap(knob.help, _DOC_WIDTH), "", *wrap(facts, _DOC_WIDTH)]
     escaped = "\n".join(text).replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
     return f'"""{escaped}\n"""'
@@ -151,6 +152,7 @@ def knob_arguments(knob: Knob, plan: Plan) -> tuple[str, ...]:
     optional = {
         "range": _range(knob.range) if knob.range != Range() else "",
         "choices": repr(knob.choices) if knob.choices else "",
+        "words": repr(tuple((str(word), value) for word, value in knob.words)) if knob.words else "",
         "requires": conditions(knob.requires) if knob.requires else "",
         "conflicts": conditions(knob.conflicts) if knob.conflicts else "",
         "ignored_unless": _condition(knob.ignored_unless, may_be_unset) if knob.ignored_unless else "",

@@ -55,6 +55,16 @@ class ChoicesView:
 
 
 @dataclass(frozen=True, slots=True)
+class NamedView:
+    """The words that stand for values of one number, as an array named `words` of pairs."""
+
+    words: str
+    type: str
+    size: int
+    pairs: str
+
+
+@dataclass(frozen=True, slots=True)
 class EntryView:
     """A row of the parser's table. `parse` and `print` are C++ expressions over `name`, `word` and `knobs`."""
 
@@ -71,6 +81,7 @@ class SourceView:
     """What `knobs.cpp` holds."""
 
     enumerations: tuple[ChoicesView, ...]
+    named: tuple[NamedView, ...]
     entries: tuple[EntryView, ...]
     initializers: tuple[str, ...]
     size: int
@@ -156,7 +167,8 @@ def _parse(knob: Knob) -> str:
     if knob.type is KnobType.ENUM:
         return f"static_cast<{_enum_type(knob)}>(text::parse_choice(name, word, {_words(knob)}))"
     bounds = f", {{{_range(knob)}}}" if knob.type in _RANGED else ""
-    return f"text::parse_{_FUNCTIONS[knob.type]}(name, word{bounds})"
+    parse = f"text::parse_{_FUNCTIONS[knob.type]}(name, word{bounds})"
+    return f"text::word_or(word, {_words(knob)}, [&] {{ return {parse}; }})" if knob.words else parse
 
 
 def _print(knob: Knob) -> str:
@@ -168,8 +180,14 @@ def _print(knob: Knob) -> str:
         case KnobType.STR | KnobType.PATH:
             shown = value
         case _:
-            shown = f"text::show_{_FUNCTIONS[knob.type]}({value})"
+            show = f"text::show_{_FUNCTIONS[knob.type]}"
+            shown = f"text::show_word_or({value}, {_words(knob)}, &{show})" if knob.words else f"{show}({value})"
     return f"print_if_set({field}, [](const auto& value) {{ return {shown}; }})" if knob.default is None else shown
+
+
+def _named(knob: Knob) -> NamedView:
+    pairs = ", ".join(f"{{{cpp_string(word)}, {_number(knob, value)}}}" for word, value in knob.words)
+    return NamedView(_words(knob), _TYPES[knob.type], len(knob.words), pairs)
 
 
 def _is_constant(knob: Knob) -> bool:
@@ -212,6 +230,7 @@ def source_view(knobs: Sequence[Knob], values: Mapping[str, KnobValue]) -> Sourc
             for knob in run_time
             if knob.type is KnobType.ENUM
         ),
+        named=tuple(_named(knob) for knob in run_time if knob.words),
         entries=tuple(
             EntryView(
                 name=cpp_string(knob.name),

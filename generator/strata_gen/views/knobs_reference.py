@@ -11,7 +11,7 @@ from typing import TypeVar
 from strata_gen.model.knob import Affects, Invalid, Knob, KnobType, Output
 from strata_gen.model.specset import SpecSet
 from strata_gen.model.units import BYTE_UNITS, DURATION_UNITS
-from strata_gen.model.values import show_value, value_for
+from strata_gen.model.values import show_value, show_value_of, value_for
 from strata_gen.views.knobs import SectionView, sections_of
 
 
@@ -151,7 +151,7 @@ def _part(knob: Knob, specs: SpecSet) -> KnobPart:
 
 
 def _default(knob: Knob) -> str:
-    return "unset" if knob.default in (None, ()) else f"`{show_value(knob.default, knob.type)}`"
+    return "unset" if knob.default in (None, ()) else f"`{show_value_of(knob, knob.default)}`"
 
 
 def _allowed(knob: Knob) -> str:
@@ -167,7 +167,8 @@ def _allowed(knob: Knob) -> str:
         ("below", bounds.below),
         ("a multiple of", bounds.multiple_of),
     )
-    return ", ".join(f"{word} `{show_value(bound, knob.type)}`" for word, bound in words if bound is not None) or "any"
+    said = ", ".join(f"{word} `{show_value(bound, knob.type)}`" for word, bound in words if bound is not None) or "any"
+    return ", or ".join([said, *(f"`{word}`" for word, _ in knob.words)])
 
 
 def _facts(knob: Knob, specs: SpecSet) -> Iterator[str]:
@@ -180,16 +181,18 @@ def _facts(knob: Knob, specs: SpecSet) -> Iterator[str]:
         yield "A text that is not allowed is named in one line, and the default holds"
     for target in specs.targets:
         if own := target.knob_default(knob.name):
-            value = show_value(value_for(knob, own.value), knob.type)
+            value = show_value_of(knob, value_for(knob, own.value))
             yield f"Default on {target.backend} {target.name}: `{value}`"
-    yield from _relations(knob, {other.name: other.type for other in specs.knobs})
+    for word, meant in knob.words:
+        yield f"`{word}` is `{show_value(meant, knob.type)}` in Python and C++"
+    yield from _relations(knob, {other.name: other for other in specs.knobs})
     for row in knob.measured:
         yield f"Measured on {row.hardware}: {row.result}"
     if knob.since:
         yield f"Since {knob.since}"
 
 
-def _relations(knob: Knob, types: Mapping[str, KnobType]) -> Iterator[str]:
+def _relations(knob: Knob, knobs: Mapping[str, Knob]) -> Iterator[str]:
     for relation in knob.requires:
         yield f"Requires `{relation.text}`: {relation.note}"
     for relation in knob.conflicts:
@@ -199,5 +202,5 @@ def _relations(knob: Knob, types: Mapping[str, KnobType]) -> Iterator[str]:
     for relation in knob.off_with:
         yield f"Turned off, with one line, while `{relation.text}`: {relation.note}"
     for implied in knob.implies:
-        value = show_value(implied.value, types[implied.knob])
+        value = show_value_of(knobs[implied.knob], implied.value)
         yield f"While `{implied.when.text}`, `{implied.knob}` defaults to `{value}`"

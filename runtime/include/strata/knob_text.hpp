@@ -2,6 +2,7 @@
 // messages. Nothing here knows a knob; the table of knobs is generated.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -49,6 +50,37 @@ std::int64_t parse_duration(std::string_view name, std::string_view text, const 
 std::size_t parse_choice(std::string_view name, std::string_view text, Choices choices);
 std::string parse_text(std::string_view name, std::string_view text);
 std::vector<std::string> parse_list(std::string_view name, std::string_view text);
+
+/// A word that stands for a value.
+template <typename Number>
+struct Named {
+  std::string_view word;
+  Number value;
+};
+
+/// The value that the text stands for as a word, or what `parse` makes of it. What `parse` throws names the words too.
+template <typename Number, std::size_t kWords, typename Parse>
+Number word_or(std::string_view text, const std::array<Named<Number>, kWords>& words, const Parse& parse) {
+  for (const auto& named : words) {
+    if (named.word == text) return named.value;
+  }
+  try {
+    return parse();
+  } catch (const KnobError& problem) {
+    auto message = std::string(problem.what()) + "; allowed too: ";
+    for (const auto& named : words) message.append(&named == words.data() ? "" : ", ").append(named.word);
+    throw KnobError(message);
+  }
+}
+
+/// Canonical text of a value that a word may stand for.
+template <typename Number, std::size_t kWords>
+std::string show_word_or(Number value, const std::array<Named<Number>, kWords>& words, std::string (*show)(Number)) {
+  for (const auto& named : words) {
+    if (named.value == value) return std::string(named.word);
+  }
+  return show(value);
+}
 
 // Canonical texts: parsing one gives the value again.
 std::string show_bool(bool value);

@@ -43,7 +43,7 @@ def _option(knob: KnobInfo) -> click.Option:
         [knob.flag, knob.field],
         default=None,
         help=_help(knob),
-        metavar=_METAVARS.get(knob.type),
+        metavar="|".join([*dict(knob.words), _METAVARS[knob.type]]) if knob.type in _METAVARS else None,
         type=_parameter_type(knob),
     )
 
@@ -61,5 +61,5 @@ def _parameter_type(knob: KnobInfo) -> click.Choice[str] | click.Path | click.ty
 def _help(knob: KnobInfo) -> str:
     facts = [f"default: {show(knob, knob.default) or 'unset'}", knob.env]
     if bounds := range_text(knob.type, knob.range):
-        facts.insert(1, bounds)
+        facts.insert(1, ", or ".join([bounds, *dict(knob.words)]))
     return f"{knob.help}  [{'; '.join(facts)}]"

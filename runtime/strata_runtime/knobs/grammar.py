@@ -9,6 +9,8 @@
     str path  any text
     list      comma-separated, no empty items
 
+A number may have words that stand for values, in its range or not; its canonical text is the word then.
+
 Blanks (space, tab, carriage return, line feed) around a text and around list items are dropped. A text of blanks alone
 is "unset". `runtime/src/knob_text.cpp` is the same grammar for C++: the same texts, values and messages.
 """
@@ -66,18 +68,23 @@ def parse(knob: KnobInfo, text: str) -> KnobValue:
     word = trimmed(text)
     if not word:
         return None
+    words = dict(knob.words)
+    if word in words:
+        return words[word]
     try:
         value = _PARSERS[knob.type](knob, word)
         if isinstance(value, int | float) and not isinstance(value, bool):
             _check_range(knob, value)
     except _Refused as why:
-        raise KnobError(f"{knob.name}: {quoted(word)} {why}") from None
+        also = f"; allowed too: {', '.join(words)}" if words else ""
+        raise KnobError(f"{knob.name}: {quoted(word)} {why}{also}") from None
     return value
 
 
 def show(knob: KnobInfo, value: KnobValue) -> str:
     """Return the canonical text of a value: `parse(knob, show(knob, value)) == value`. None is an empty text."""
-    return show_as(knob.type, value)
+    word = next((word for word, meant in knob.words if meant == value), None)
+    return word or show_as(knob.type, value)
 
 
 def show_as(type_: str, value: KnobValue) -> str:

@@ -96,7 +96,8 @@ class KnobInfo:
 
     `declared` is the default in the spec, `default` the one that holds in this package, and `default_source` says
     why the two may differ: the target has its own, or the value of a `compile` knob is built in. `type`, `affects`,
-    `output` and `invalid` are words of the spec language. Relations work as in `strata_runtime.knobs.resolve`.
+    `output` and `invalid` are words of the spec language. `words` stand for values of a number: (word, value).
+    Relations work as in `strata_runtime.knobs.resolve`.
     """
 
     name: str
@@ -112,6 +113,7 @@ class KnobInfo:
     invalid: str = "error"
     range: Range = Range()
     choices: tuple[str, ...] = ()
+    words: tuple[tuple[str, int | float], ...] = ()
     requires: tuple[Condition, ...] = ()
     conflicts: tuple[Condition, ...] = ()
     ignored_unless: Condition | None = None
