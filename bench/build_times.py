@@ -40,7 +40,19 @@ print(*sorted(set(sys.modules) & set({heavy!r})), file=sys.stderr)
 
 def build(specs: Path, out: Path) -> dict[str, Any]:
     """Run one build; return its wall time and what it compiled."""
-    words = ["build", "--target", "cpu", "native", "--specs", str(specs), "--out", str(out), "--no-cache", "--json"]
+    words = [
+        "build",
+        "--target",
+        "cpu",
+        "native",
+        "--specs-alone",
+        "--specs",
+        str(specs),
+        "--out",
+        str(out),
+        "--no-cache",
+        "--json",
+    ]
     start = time.perf_counter()
     done = subprocess.run([str(COMMAND), *words], check=False, stdout=subprocess.PIPE, text=True)
     seconds = time.perf_counter() - start

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from strata_gen.errors import GeneratorError
@@ -20,16 +22,17 @@ from strata_gen.resolve import Plan
 from strata_gen.tree import Tree
 
 _SCRIPT = """
-import importlib, json, pathlib, sys
+import importlib, importlib.util, json, pathlib, sys
 name, folder, runtime = sys.argv[1:]
 sys.path[:0] = [folder, runtime]
 package = importlib.import_module(name)
-for path in sorted(pathlib.Path(package.__file__).parent.glob("*.py")):
+whole = importlib.util.find_spec("strata_runtime") is not None
+for path in sorted(pathlib.Path(package.__file__).parent.glob("*.py")) if whole else ():
     importlib.import_module(name if path.stem == "__init__" else f"{name}.{path.stem}")
 native = importlib.import_module(name + "._native")
-print(json.dumps({"abi_version": native.ABI_VERSION, "isa": native.ISA}))
+print(json.dumps({"abi_version": native.ABI_VERSION}))
 """
-
+"""The package's tables are made of types of the runtime: where that is not installed, they are not imported."""
 
 _ABI = re.compile(r"\bkAbiVersion = (\d+);")
 
@@ -45,22 +48,28 @@ def _declared_abi(tree: Tree) -> int:
 def check_package(tree: Tree, package: Path, log: Path, reporter: Reporter) -> dict[str, object]:
     """Import a new package, unless this machine cannot run it: then one line says so.
 
-    Returns `abi_version`, and the `isa` in use when it was imported. Raises `BuildFailure`.
+    Returns its `abi_version`: what it says, else what its sources declare. Raises `BuildFailure`.
     """
-    host, weakest = read_host(), tree.plan.levels[0]
-    if lacking := host.missing(weakest):
-        reporter.say(f"{tree.plan.package} is not imported to check it: this CPU lacks {', '.join(lacking)}")
+    if not runs_here(tree.plan, reporter):
         return {"abi_version": _declared_abi(tree)}
-    return import_check(tree.plan, package, log)
+    return import_check(tree.plan, package, log, os.environ)
 
 
-def import_check(plan: Plan, package: Path, log: Path) -> dict[str, object]:
-    """Import every module of a package in a subprocess; return what the native one says of itself.
+def runs_here(plan: Plan, reporter: Reporter) -> bool:
+    """Whether this CPU can import a package; when it cannot, one line says so."""
+    lacking = read_host().missing(plan.levels[0])
+    if lacking:
+        reporter.say(f"{plan.package} is not imported to check it: this CPU lacks {', '.join(lacking)}")
+    return not lacking
 
-    Returns `abi_version` and the `isa` that it chose on this machine. Raises `BuildFailure`.
+
+def import_check(plan: Plan, package: Path, log: Path, environ: Mapping[str, str]) -> dict[str, object]:
+    """Import every module of a package in a subprocess; return what the native one says of itself, its `abi_version`.
+
+    Raises `BuildFailure`.
     """
     command = [sys.executable, "-c", _SCRIPT, plan.package, str(package.parent), str(runtime_root())]
-    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, env=environ)
     if done.returncode == 0:
         seen: dict[str, object] = json.loads(done.stdout.splitlines()[-1])
         return seen

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from strata_gen.paths import project_root
+from strata_gen.paths import default_out
 from strata_gen.resolve import Plan
 
 
@@ -39,11 +39,6 @@ class Layout:
     def lock(self) -> Path:
         """The file whose OS lock a builder of this target holds."""
         return self.root / "build.lock"
-
-
-def default_out() -> Path:
-    """Return `build/` of the checkout."""
-    return project_root() / "build"
 
 
 def layout_of(plan: Plan, out: Path | None = None) -> Layout:

@@ -1,4 +1,4 @@
-"""Where the project's own folders are: beside the package, in the checkout that it was installed from."""
+"""Where the project's own folders are: in the checkout around this package, or inside it when it is installed."""
 
 from __future__ import annotations
 
@@ -6,15 +6,34 @@ from pathlib import Path
 
 from strata_gen.errors import GeneratorError
 
+DATA_FOLDER = "data"
+"""Folder of the installed package that holds what a checkout has beside it."""
+
+_PACKAGE = Path(__file__).resolve().parent
+
+
+def checkout_root() -> Path | None:
+    """Return the checkout that this package is part of; None when it was installed from a wheel."""
+    root = _PACKAGE.parents[1]
+    return root if (root / "specs").is_dir() and (root / "pyproject.toml").is_file() else None
+
+
+def require_checkout(mend: str) -> Path:
+    """Return the checkout. Raises `GeneratorError`, with what to do instead, when there is none."""
+    root = checkout_root()
+    if root is None:
+        raise GeneratorError("strata-gen was installed without its checkout", where=str(_PACKAGE), mend=mend)
+    return root
+
 
 def project_root() -> Path:
-    """Return the checkout's root. Raises `GeneratorError` when the package was installed without its checkout."""
-    root = Path(__file__).resolve().parents[2]
+    """Return the folder with specs/, templates/, runtime/ and CMakeLists.txt. Raises `GeneratorError` without one."""
+    root = checkout_root() or _PACKAGE / DATA_FOLDER
     if not (root / "specs").is_dir():
         raise GeneratorError(
-            "the project's specs/ folder is not beside the strata_gen package",
-            where=str(root),
-            mend="install from a checkout with 'pip install -e .', or name the folder with --specs DIR",
+            "the project's specs are neither beside the strata_gen package nor inside it",
+            where=str(root / "specs"),
+            mend="install a wheel of 'strata-gen wheel --generator', or a checkout with 'pip install -e .'",
         )
     return root
 
@@ -30,5 +49,15 @@ def templates_root() -> Path:
 
 
 def runtime_root() -> Path:
-    """Return the folder with the runtime package and its hand-written C++ (`include/`, `src/`)."""
+    """Return the folder of the hand-written C++ (`include/`, `src/`); in a checkout it has the runtime package too."""
     return project_root() / "runtime"
+
+
+def default_out() -> Path:
+    """Return the folder of build output: `build/` of the checkout, else of the working directory."""
+    return (checkout_root() or Path.cwd()) / "build"
+
+
+def default_dist() -> Path:
+    """Return the folder of wheels: `dist/` of the checkout, else of the working directory."""
+    return (checkout_root() or Path.cwd()) / "dist"

@@ -35,6 +35,11 @@ def root_names(roots: Sequence[Path]) -> dict[Path, str]:
     return names
 
 
+def holds_specs(root: Path) -> bool:
+    """Whether a folder has a folder of some kind of spec in it."""
+    return any((root / kind.folder).is_dir() for kind in KINDS)
+
+
 def _is_spec_root(root: Path, sink: Sink) -> bool:
     span = Span(root.as_posix(), 1, 1, 2)
     try:
@@ -45,9 +50,9 @@ def _is_spec_root(root: Path, sink: Sink) -> bool:
     if not is_folder:
         sink.error("Y007", "no such spec folder", span)
         return False
-    folders = [kind.folder for kind in KINDS]
-    if not any((root / folder).is_dir() for folder in folders):
-        sink.error("Y007", f"not a spec folder: it holds none of {', '.join(folders)}", span)
+    if not holds_specs(root):
+        folders = ", ".join(kind.folder for kind in KINDS)
+        sink.error("Y007", f"not a spec folder: it holds none of {folders}", span)
         return False
     return True
 

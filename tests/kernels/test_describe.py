@@ -203,8 +203,8 @@ def test_specs_of_ones_own_are_described(specs: SpecSet, tmp_path: Path) -> None
     (tmp_path / "kernels").mkdir()
     own = (project_root() / "specs/kernels/combine.yaml").read_text(encoding="utf-8")
     (tmp_path / "kernels/mine.yaml").write_text(own.replace("name: combine", "name: mine"))
-    assert text("--specs", str(tmp_path)) == "mine  built\n"
-    assert text("mine", "--specs", str(tmp_path)).startswith("mine: built\n")
+    assert text("--specs-alone", "--specs", str(tmp_path)) == "mine  built\n"
+    assert text("mine", "--specs-alone", "--specs", str(tmp_path)).startswith("mine: built\n")
 
 
 def test_a_device_that_builds_a_kernel_does_not_refuse_it(specs: SpecSet) -> None:

@@ -109,7 +109,7 @@ def test_cheap_commands_succeed(command: Command, tmp_path: Path) -> None:
         words += ["--out", str(tmp_path)]
     if words[1] == "new":
         shutil.copytree(ROOT / "specs", tmp_path / "specs")
-        words += ["--specs", str(tmp_path / "specs")]
+        words += ["--specs-alone", "--specs", str(tmp_path / "specs")]
     done = subprocess.run([SCRIPTS / words[0], *words[1:]], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert len(CHEAP) > 5
@@ -118,7 +118,7 @@ def test_cheap_commands_succeed(command: Command, tmp_path: Path) -> None:
 def test_the_new_knob_has_the_names_that_the_page_gives(tmp_path: Path) -> None:
     command = next(each for _, each in COMMANDS if each.words[:3] == ("strata-gen", "new", "knob"))
     shutil.copytree(ROOT / "specs", tmp_path / "specs")
-    words = [*command.words[1:], "--specs", str(tmp_path / "specs")]
+    words = [*command.words[1:], "--specs-alone", "--specs", str(tmp_path / "specs")]
     done = subprocess.run([SCRIPTS / "strata-gen", *words], capture_output=True, text=True, check=True)
     page = (ROOT / "README.md").read_text(encoding="utf-8")
     names = re.findall(r"STRATA_\w+|--[a-z-]+|settings[\w.]+", done.stdout.partition(": ")[2])
@@ -132,7 +132,9 @@ def test_the_shown_error_is_what_check_prints(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "specs", specs)
     file = specs / "knobs" / "pool.yaml"
     file.write_text(file.read_text().replace("    default: 50us", "    defualt: 50us"))
-    done = subprocess.run([SCRIPTS / "strata-gen", "check", "--specs", specs], capture_output=True, text=True)
+    done = subprocess.run(
+        [SCRIPTS / "strata-gen", "check", "--specs-alone", "--specs", specs], capture_output=True, text=True
+    )
     assert done.returncode == 2
     assert done.stderr == shown
 

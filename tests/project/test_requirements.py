@@ -50,3 +50,10 @@ def test_pins_satisfy_what_the_project_declares(root: Path, project: dict) -> No
     declared = [Requirement(text) for text in project["project"]["dependencies"] + project["build-system"]["requires"]]
     wrong = [str(each) for each in declared if pinned.get(canonicalize_name(each.name), "0") not in each.specifier]
     assert wrong == []
+
+
+def test_each_dependency_goes_into_a_wheel(project: dict) -> None:
+    made = project["tool"]["strata"].values()
+    declared = {Requirement(text).name for text in project["project"]["dependencies"]}
+    assert {name for table in made for name in table["dependencies"]} == declared
+    assert {name for table in made for name in table["scripts"]} == project["project"]["scripts"].keys()

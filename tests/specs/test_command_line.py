@@ -145,7 +145,7 @@ def test_check_counts_what_is_right(strata_gen: Run) -> None:
 def test_check_prints_text_to_stderr_and_other_formats_to_stdout(strata_gen: Run, spec_root: Make) -> None:
     root = spec_root({"knobs/a.yaml": "knobs:\n  - {}\n"})
     text, as_json, github = (
-        strata_gen("check", "--specs", root, "--format", form) for form in ("text", "json", "github")
+        strata_gen("check", "--specs-alone", "--specs", root, "--format", form) for form in ("text", "json", "github")
     )
     assert [result.exit_code for result in (text, as_json, github)] == [2, 2, 2]
     assert text.stderr.startswith("specs/knobs/a.yaml:2:5: error[K010]: missing keys")
@@ -165,7 +165,7 @@ def test_check_with_json_is_an_empty_array_when_all_is_right(strata_gen: Run) ->
 
 def test_knobs_lists_what_is_derived(strata_gen: Run, spec_root: Make, entry: Callable[[str], str]) -> None:
     root = spec_root({"knobs/a.yaml": entry("cache.slot_count")})
-    head, row = strata_gen("knobs", "--specs", root).output.splitlines()
+    head, row = strata_gen("knobs", "--specs-alone", "--specs", root).output.splitlines()
     assert head.split() == ["name", "variable", "flag", "type", "default", "affects", "help"]
     expected = ["cache.slot_count", "STRATA_CACHE_SLOT_COUNT", "--cache-slot-count", "int", "0", "runtime", "Something"]
     assert row.split()[:7] == expected

@@ -48,7 +48,7 @@ def knob(root: Path, name: str) -> Knob:
 )
 def test_every_type_and_default(strata_gen: Run, root: Path, kind: str, default: str | None, value: KnobValue) -> None:
     given = () if default is None else ("--default", default)
-    result = strata_gen("new", "knob", "verify.most", "--type", kind, *given, "--specs", root)
+    result = strata_gen("new", "knob", "verify.most", "--type", kind, *given, "--specs-alone", "--specs", root)
     assert result.exit_code == 0, result.output
     assert result.output.endswith("STRATA_VERIFY_MOST, --verify-most, settings.verify.most\n")
     made = knob(root, "verify.most")
@@ -60,7 +60,9 @@ def test_every_type_and_default(strata_gen: Run, root: Path, kind: str, default:
 def test_an_enum_with_its_choices_and_what_it_affects(strata_gen: Run, root: Path) -> None:
     options = ("--choices", "on, off,8.10", "--default", "on", "--affects", "compile", "--output", "reorders")
     sentence = ("--help-text", "How it is: yes or no.")
-    result = strata_gen("new", "knob", "verify.mode", "--type", "enum", *options, *sentence, "--specs", root)
+    result = strata_gen(
+        "new", "knob", "verify.mode", "--type", "enum", *options, *sentence, "--specs-alone", "--specs", root
+    )
     assert result.exit_code == 0, result.output
     made = knob(root, "verify.mode")
     assert made.choices == ("on", "off", "8.10")
@@ -70,7 +72,8 @@ def test_an_enum_with_its_choices_and_what_it_affects(strata_gen: Run, root: Pat
 def test_an_existing_file_keeps_every_byte(strata_gen: Run, root: Path) -> None:
     path = root / "knobs" / "pool.yaml"
     before = path.read_text()
-    assert strata_gen("new", "knob", "pool.nap", "--type", "int", "--default", "0", "--specs", root).exit_code == 0
+    made = ("new", "knob", "pool.nap", "--type", "int", "--default", "0")
+    assert strata_gen(*made, "--specs-alone", "--specs", root).exit_code == 0
     after = path.read_text()
     assert after.startswith(before)
     assert after[len(before) :].startswith(
@@ -81,7 +84,8 @@ def test_an_existing_file_keeps_every_byte(strata_gen: Run, root: Path) -> None:
 def test_the_indentation_of_the_file_is_kept(strata_gen: Run, spec_root: Make, entry: Callable[[str], str]) -> None:
     flush = entry("a.one").replace("\n  ", "\n")
     root = spec_root({"knobs/a.yaml": flush})
-    assert strata_gen("new", "knob", "a.two", "--type", "int", "--default", "1", "--specs", root).exit_code == 0
+    made = ("new", "knob", "a.two", "--type", "int", "--default", "1")
+    assert strata_gen(*made, "--specs-alone", "--specs", root).exit_code == 0
     assert [knob.name for knob in load_specs([root]).knobs] == ["a.one", "a.two"]
     assert "\n- name: a.two\n" in (root / "knobs" / "a.yaml").read_text()
 
@@ -90,7 +94,7 @@ def test_the_last_folder_gets_the_entry(strata_gen: Run, spec_root: Make, root: 
     mine = spec_root(
         {"knobs/other.yaml": (root / "knobs" / "pool.yaml").read_text().replace("pool.", "other.")}, "mine"
     )
-    result = strata_gen("new", "knob", "extra.one", "--type", "bool", "--specs", root, "--specs", mine)
+    result = strata_gen("new", "knob", "extra.one", "--type", "bool", "--specs-alone", "--specs", root, "--specs", mine)
     assert result.exit_code == 0, result.output
     assert (mine / "knobs" / "extra.yaml").is_file()
     assert not (root / "knobs" / "extra.yaml").exists()
@@ -117,7 +121,7 @@ def test_what_would_be_wrong_is_refused_and_nothing_is_written(
     strata_gen: Run, root: Path, arguments: tuple[str, ...], message: str
 ) -> None:
     before = {path: path.read_bytes() for path in root.rglob("*.yaml")}
-    result = strata_gen("new", "knob", *arguments, "--specs", root)
+    result = strata_gen("new", "knob", *arguments, "--specs-alone", "--specs", root)
     assert result.exit_code == 2
     assert message in result.stderr
     assert {path: path.read_bytes() for path in root.rglob("*.yaml")} == before
@@ -125,7 +129,7 @@ def test_what_would_be_wrong_is_refused_and_nothing_is_written(
 
 def test_a_clash_with_another_file_is_refused(strata_gen: Run, spec_root: Make, entry: Callable[[str], str]) -> None:
     root = spec_root({"knobs/a_b.yaml": entry("a_b.c")})
-    result = strata_gen("new", "knob", "a.b_c", "--type", "int", "--default", "0", "--specs", root)
+    result = strata_gen("new", "knob", "a.b_c", "--type", "int", "--default", "0", "--specs-alone", "--specs", root)
     assert result.exit_code == 2
     assert "the same variable STRATA_A_B_C" in result.stderr
     assert not (root / "knobs" / "a.yaml").exists()
@@ -135,6 +139,6 @@ def test_a_clash_with_another_file_is_refused(strata_gen: Run, spec_root: Make, 
 def test_a_file_in_flow_style_is_left_alone(strata_gen: Run, spec_root: Make, text: str) -> None:
     inner = "name: a.one, type: int, default: 0, affects: runtime, output: identical, help: One."
     root = spec_root({"knobs/a.yaml": text % inner})
-    result = strata_gen("new", "knob", "a.two", "--type", "int", "--default", "0", "--specs", root)
+    result = strata_gen("new", "knob", "a.two", "--type", "int", "--default", "0", "--specs-alone", "--specs", root)
     assert result.exit_code == 2
     assert "not a list with one '- name:' per entry" in result.stderr

@@ -77,6 +77,6 @@ def test_specs_without_kernels_still_list_their_targets(tmp_path: Path) -> None:
         "    mapped_stores: system_fence\n"
         "    compilers: [{family: nvcc, minimum: {value: 13, source: guide}}]\n"
     )
-    output = run("--specs", str(tmp_path))
+    output = run("--specs-alone", "--specs", str(tmp_path))
     assert "cuda sm_90  H100" in output
     assert "0 pairs of kernel and target" in output

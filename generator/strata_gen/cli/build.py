@@ -29,7 +29,7 @@ def _failed(arch: str, failure: BuildFailure) -> dict[str, object]:
 
 
 @click.command()
-@target_options
+@target_options()
 @click.option("-j", "--jobs", type=click.IntRange(min=1), help="Compilers at once. Default: by cores and free memory.")
 @click.option("--no-cache", is_flag=True, help="Neither take the package from the artifact cache nor store it there.")
 @click.option("--json", "as_json", is_flag=True, help="Print the results as one JSON array on stdout.")

@@ -14,7 +14,7 @@ from strata_gen.write import write_tree
 
 
 @click.command()
-@target_options
+@target_options()
 @click.option("-v", "--verbose", is_flag=True, help="Name every file that was written or removed.")
 @click.pass_context
 def command(

@@ -45,6 +45,7 @@ COMMANDS: Mapping[str, Entry] = {
     "reference": Entry("strata_gen.cli.reference:command", "Write the reference pages from the specs."),
     "schema": Entry("strata_gen.cli.schema:command", "Write the JSON Schema of every kind of spec."),
     "targets": Entry("strata_gen.cli.targets:command", "Show the support matrix: every kernel on every target."),
+    "wheel": Entry("strata_gen.cli.wheel:command", "Write kernels packages, the runtime and the generator as wheels."),
 }
 
 

@@ -10,7 +10,8 @@ from strata_gen.cli.options import spec_options
 from strata_gen.errors import GeneratorError
 from strata_gen.model.knob import Affects, KnobType, Output
 from strata_gen.new_knob import NewKnob, add_knob
-from strata_gen.specs import load_specs
+from strata_gen.paths import require_checkout, specs_root
+from strata_gen.specs import holds_specs, load_specs
 
 
 @click.group("new")
@@ -51,11 +52,15 @@ def knob_command(
 ) -> None:
     """Append the knob NAME (section.attribute) to knobs/SECTION.yaml.
 
-    With several --specs the last folder gets it. The file is written only when all specs are right with it.
+    The last folder of --specs gets it, which is made when it is not there; without --specs, the checkout. The file is
+    written only when all specs are right with it.
 
     \b
     strata-gen new knob verify.most --type int --default 0 --help-text "Most experts of one window."
+    strata-gen new knob mine.most --type int --default 0 --specs my-specs
     """
+    if specs == (specs_root(),):
+        require_checkout("name the folder of specs that gets it: --specs DIR")
     if (choices is not None) != (kind == KnobType.ENUM):
         raise GeneratorError("--choices belongs to --type enum, and an enum needs it", mend="--type enum --choices a,b")
     new = NewKnob(
@@ -67,5 +72,6 @@ def knob_command(
         output=Output(output),
         help=help_text or f"Sets {name}.",
     )
-    path, knob = add_knob(new, specs, load_specs(specs))
+    there = specs if holds_specs(specs[-1]) else specs[:-1]
+    path, knob = add_knob(new, specs, load_specs(there or specs))
     click.echo(f"wrote {path}:{knob.span.line}: {knob.env}, {knob.flag}, settings.{knob.name}")

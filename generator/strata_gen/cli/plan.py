@@ -34,7 +34,7 @@ def _render(seen: Foresight) -> list[str]:
 
 
 @click.command()
-@target_options
+@target_options()
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON array.")
 @click.pass_context
 def command(

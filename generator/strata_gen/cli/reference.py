@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from strata_gen.cli.options import spec_options
-from strata_gen.paths import project_root
+from strata_gen.paths import require_checkout
 from strata_gen.reference import stale_pages, write_pages
 from strata_gen.specs import load_specs
 
@@ -25,7 +25,7 @@ def command(specs: tuple[Path, ...], check: bool, out: Path | None) -> None:
 
     The pages lie under docs/reference, the types in runtime/strata_runtime/_settings.pyi.
     """
-    root = out or project_root()
+    root = out or require_checkout("name the folder to write to: --out DIR")
     stale = stale_pages(load_specs(specs), root)
     if not check:
         write_pages(stale, root)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from strata_gen.paths import specs_root
+from strata_gen.paths import require_checkout
 from strata_gen.schema import schema_files
 
 
@@ -15,12 +15,12 @@ from strata_gen.schema import schema_files
     "--output",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
-    help="Folder to write to. Default: schema/ in the project's specs.",
+    help="Folder to write to. Default: specs/schema of the checkout.",
 )
 @click.option("--check", is_flag=True, help="Write nothing; list files that differ, and exit with 1 if there are any.")
 def command(output: Path | None, check: bool) -> None:
     """Write the JSON Schema of every kind of spec."""
-    folder = output or specs_root() / "schema"
+    folder = output or require_checkout("name the folder to write to: --output DIR") / "specs" / "schema"
     stale = []
     for name, text in schema_files().items():
         path = folder / name

@@ -13,6 +13,7 @@ import click
 from strata_gen.cli.options import spec_options
 from strata_gen.errors import GeneratorError
 from strata_gen.layout import Layout, layout_of
+from strata_gen.paths import specs_root
 from strata_gen.resolve import find_target, make_plan
 from strata_gen.specs import load_specs
 from strata_gen.tree import Tree, make_tree
@@ -31,17 +32,21 @@ def _values(_ctx: click.Context, _parameter: click.Parameter, given: tuple[str, 
     return values
 
 
-def target_options(function: _Function) -> _Function:
+def target_options(*, required: bool = True) -> Callable[[_Function], _Function]:
     """Add `--target BACKEND ARCH...`, `--set KNOB=VALUE`, `--out DIR` and the options of the specs.
 
-    A command gets `backend`, `archs`, `set_values`, `out` and `specs`.
+    A command gets `backend`, `archs`, `set_values`, `out` and `specs`; without `required`, perhaps None and no archs.
     """
+    return lambda function: _with_target_options(function, required)
+
+
+def _with_target_options(function: _Function, required: bool) -> _Function:
     function = spec_options(function)
     function = click.option(
         "--out",
         type=click.Path(path_type=Path, file_okay=False),
         metavar="DIR",
-        help="Output folder. Default: build/ of the checkout.",
+        help="Output folder. Default: build/ of the checkout, or of the working directory outside one.",
     )(function)
     function = click.option(
         "--set",
@@ -52,9 +57,14 @@ def target_options(function: _Function) -> _Function:
         help="Set a build-time knob; repeat for several.",
     )(function)
     function = click.option(
-        "--target", "backend", required=True, metavar="BACKEND", help="cpu, cuda or hip, followed by the architectures."
+        "--target",
+        "backend",
+        required=required,
+        metavar="BACKEND",
+        help="cpu, cuda or hip, followed by the architectures.",
     )(function)
-    return click.argument("archs", nargs=-1, required=True, metavar="ARCH...")(function)
+    archs = "ARCH..." if required else "[ARCH...]"
+    return click.argument("archs", nargs=-1, required=required, metavar=archs)(function)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +76,7 @@ class Selection:
     set_values: Mapping[str, str]
     out: Path | None
     specs: tuple[Path, ...]
+    """The folders of specs, the project's own among them unless it was left out."""
 
     def trees(self) -> list[tuple[str, Tree | GeneratorError]]:
         """Render one tree per architecture. An architecture that is refused gives its error and stops no other.
@@ -91,6 +102,7 @@ class Selection:
         run = "from strata_gen.cli.main import main; main()"
         words = [sys.executable, "-c", run, "emit", "--target", self.backend, arch]
         words += [word for root in self.specs for word in ("--specs", str(root.resolve()))]
+        words += [] if specs_root() in self.specs else ["--specs-alone"]
         words += [word for name, value in self.set_values.items() for word in ("--set", f"{name}={value}")]
         return (*words, *(("--out", str(self.out.resolve())) if self.out else ()))
 

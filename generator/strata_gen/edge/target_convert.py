@@ -39,7 +39,7 @@ _NUMBERS = (
 )
 _GPU_ONLY = (*_NUMBERS, "matrix", "host")
 _CPU_ONLY = ("levels", "native")
-_NAMES = {Backend.CUDA: re.compile("sm_[0-9]+"), Backend.HIP: re.compile("gfx[0-9a-f]+")}
+_NAMES = {Backend.CUDA: re.compile("sm_[0-9]+[af]?"), Backend.HIP: re.compile("gfx[0-9a-f]+")}
 _NEEDED = ("dot", "mapped_stores", "compilers")
 
 

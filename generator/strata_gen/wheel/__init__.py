@@ -1,0 +1,1 @@
+"""Wheels: a kernels package as a distribution of its own, the runtime, and the generator."""
