@@ -18,12 +18,13 @@ from strata_gen.errors import GeneratorError
 from strata_gen.gpu_compiler import check_gpu_compiler, find_gpu_compiler
 from strata_gen.import_check import check_package
 from strata_gen.jobs import default_jobs
-from strata_gen.key import build_key, python_abi
+from strata_gen.key import key_of, key_parts, python_abi
 from strata_gen.layout import Layout
 from strata_gen.locks import held
 from strata_gen.model.target import Backend, show_version
 from strata_gen.native_build import NativeBuild
 from strata_gen.progress import Reporter
+from strata_gen.record import BuildRecord, compile_seconds
 from strata_gen.reemit import write_reemit
 from strata_gen.resolve import Plan
 from strata_gen.toolchain import Toolchain, check_toolchain, find_toolchain
@@ -113,6 +114,12 @@ def target_toolchain(plan: Plan, environ: Mapping[str, str]) -> Toolchain:
     return replace(toolchain, gpu=gpu)
 
 
+def _not_on(plan: Plan) -> list[str]:
+    """Return the declared targets of the backend whose devices the package is not for."""
+    others = (target.name for target in plan.specs.targets if target.backend is plan.target.backend)
+    return sorted(name for name in others if name not in plan.target.runs_on)
+
+
 def _facts(request: BuildRequest, toolchain: Toolchain, key: str, seen: Mapping[str, object]) -> dict[str, object]:
     plan = request.tree.plan
     return {
@@ -127,6 +134,8 @@ def _facts(request: BuildRequest, toolchain: Toolchain, key: str, seen: Mapping[
         "gpu_compiler": f"{toolchain.gpu.family} {show_version(toolchain.gpu.version)}" if toolchain.gpu else "",
         "compile_knobs": dict(plan.compile_values),
         "runs_on": list(plan.target.runs_on),
+        "not_on": _not_on(plan),
+        "cpu_flags": list(plan.levels[0].cpu_flags),
         **seen,
     }
 
@@ -149,7 +158,8 @@ class _Builder:
     ) -> None:
         self.request, self.toolchain, self.environ, self.reporter = request, toolchain, environ, reporter
         self.started = time.monotonic()
-        self.key = build_key(request.tree.files, toolchain)
+        self.parts = key_parts(request.tree.files, toolchain)
+        self.key = key_of(self.parts)
         self.package = request.tree.plan.package
         self.destination = request.layout.package / self.package
 
@@ -189,9 +199,15 @@ class _Builder:
 
     def store(self, cache: ArtifactCache) -> None:
         try:
-            cache.store(self.key, self.destination)
+            record = BuildRecord(
+                self.package, self.parts, compile_seconds(self.request.layout.cmake), self.module_bytes()
+            )
+            cache.store(self.key, self.destination, record)
         except OSError as problem:
             self.reporter.say(f"not stored in the artifact cache: {problem.strerror} ({problem.filename})")
+
+    def module_bytes(self) -> int:
+        return next(self.destination.glob("_native*.so")).stat().st_size
 
     def compile(self) -> BuildResult:
         request = self.request

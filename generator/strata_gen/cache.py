@@ -12,6 +12,7 @@ from pathlib import Path
 
 from strata_gen.artifact import damage, put_in_place, read_facts
 from strata_gen.progress import Reporter
+from strata_gen.record import BuildRecord, read_record, write_record
 from strata_gen.tools import setting
 
 BUDGET_BYTES = 2 << 30
@@ -75,9 +76,11 @@ class ArtifactCache:
         reporter.say(f"the cached package is damaged ({problem}): moved to {aside}, building it again")
         return None
 
-    def store(self, key: str, package: Path) -> None:
+    def store(self, key: str, package: Path, record: BuildRecord | None = None) -> None:
         """Store a sealed package under its key, and drop the least recently used entries beyond the budget."""
         put_in_place(package, self.artifacts / key / package.name)
+        if record is not None:
+            write_record(self.artifacts / key, record)
         os.utime(self.artifacts / key)
         self.trim(keep=key)
 
@@ -100,8 +103,21 @@ class ArtifactCache:
             if total <= self.budget:
                 return
             if entry.key != keep:
-                shutil.rmtree(self.artifacts / entry.key, ignore_errors=True)
+                self.drop(entry.key)
                 total -= entry.bytes
+
+    def records(self) -> tuple[tuple[CacheEntry, BuildRecord], ...]:
+        """Return the entries that remember their build, the most recently used first."""
+        pairs = ((entry, read_record(self.artifacts / entry.key)) for entry in self.entries())
+        return tuple((entry, record) for entry, record in pairs if record is not None)
+
+    def problems(self) -> tuple[tuple[CacheEntry, str], ...]:
+        """Return every entry with what is wrong with it, empty text for a whole one."""
+        return tuple((entry, damage(self.artifacts / entry.key / entry.package) or "") for entry in self.entries())
+
+    def drop(self, key: str) -> None:
+        """Remove one entry."""
+        shutil.rmtree(self.artifacts / key, ignore_errors=True)
 
     def clear(self) -> int:
         """Remove every entry, damaged ones too; return the bytes freed. Locks stay: someone may hold one."""

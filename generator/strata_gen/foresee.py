@@ -12,10 +12,12 @@ from strata_gen.artifact import damage, read_facts
 from strata_gen.build import refuse_without_package, target_toolchain
 from strata_gen.cache import ArtifactCache, cache_root
 from strata_gen.errors import GeneratorError
-from strata_gen.key import build_key
+from strata_gen.jobs import default_jobs
+from strata_gen.key import build_key, key_of, key_parts
 from strata_gen.layout import Layout
 from strata_gen.native_build import NativeBuild
 from strata_gen.progress import Reporter
+from strata_gen.record import Estimate, estimate
 from strata_gen.tools import find_tool
 from strata_gen.tree import Tree
 from strata_gen.views.package import SOURCES, is_gpu_source, is_native_source, level_of
@@ -33,6 +35,27 @@ class Recompile:
 
 
 @dataclass(frozen=True, slots=True)
+class Explanation:
+    """Whether a package is cached, and if not the parts of the key that differ from the nearest entry, `nearest`."""
+
+    target: str
+    key: str
+    cached: bool
+    nearest: str
+    differs: tuple[str, ...]
+
+    def render(self) -> str:
+        """Return it in words."""
+        head = f"{self.target}: key {self.key[:12]}"
+        if self.cached:
+            return f"{head} is cached"
+        if not self.nearest:
+            return f"{head} is not cached, and neither is another build of this target"
+        lines = (f"  {part}" for part in self.differs)
+        return "\n".join((f"{head} is not cached; it differs from {self.nearest[:12]} in", *lines))
+
+
+@dataclass(frozen=True, slots=True)
 class Foresight:
     """What a build would do. `key` is empty and `refusal` says why when nothing can be compiled for the target."""
 
@@ -43,6 +66,7 @@ class Foresight:
     state: str
     recompiled: tuple[Recompile, ...]
     refusal: str
+    estimate: Estimate | None = None
 
 
 def _dependencies(cmake: Path, tree: Path) -> dict[str, frozenset[str]]:
@@ -102,6 +126,34 @@ def _state(package: Path, name: str, key: str, environ: Mapping[str, str]) -> st
     return "cached" if stored.is_dir() and damage(stored) is None else "to build"
 
 
+def _estimate(tree: Tree, recompiled: tuple[Recompile, ...], environ: Mapping[str, str]) -> Estimate | None:
+    if not recompiled:
+        return None
+    sources = [file.path for file in tree.files if is_native_source(file.path)]
+    records = [record for _, record in ArtifactCache(cache_root(environ)).records()]
+    return estimate(tree.plan.package, sources, [row.source for row in recompiled], records, default_jobs())
+
+
+def explain_key(tree: Tree, cache: ArtifactCache, environ: Mapping[str, str]) -> Explanation:
+    """Say whether the package of a tree is cached, and why not. Raises `GeneratorError` without a compiler."""
+    refuse_without_package(tree.plan)
+    parts = key_parts(tree.files, target_toolchain(tree.plan, environ))
+    key, package = key_of(parts), tree.plan.package
+    stored = cache.artifacts / key / package
+    if stored.is_dir() and damage(stored) is None:
+        return Explanation(tree.target, key, True, key, ())
+    others = [
+        (
+            entry.key,
+            tuple(sorted(name for name in {*parts, *record.parts} if parts.get(name) != record.parts.get(name))),
+        )
+        for entry, record in cache.records()
+        if record.package == package and entry.key != key
+    ]
+    nearest, differs = min(others, key=lambda other: len(other[1]), default=("", ()))
+    return Explanation(tree.target, key, False, nearest, differs)
+
+
 def foresee(tree: Tree, layout: Layout, environ: Mapping[str, str], reporter: Reporter) -> Foresight:
     """Say what `build` would write and compile, and why. Writes nothing.
 
@@ -118,4 +170,4 @@ def foresee(tree: Tree, layout: Layout, environ: Mapping[str, str], reporter: Re
     state = _state(layout.package / package, package, key, environ)
     native = NativeBuild(layout, toolchain, environ, reporter)
     recompiled = _recompiled(tree, native, changes) if state == "to build" else ()
-    return Foresight(tree.target, package, changes, key, state, recompiled, "")
+    return Foresight(tree.target, package, changes, key, state, recompiled, "", _estimate(tree, recompiled, environ))

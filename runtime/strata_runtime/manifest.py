@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from strata_runtime import __version__
 from strata_runtime.errors import UserError
 from strata_runtime.native import ABI_VERSION
 from strata_runtime.strict_json import read_object
 
 MANIFEST = "manifest.json"
-_TEXTS = ("package", "backend", "arch", "key", "python_abi")
 
 
 class Damaged(Exception):
@@ -24,7 +24,8 @@ class Damaged(Exception):
 class Manifest:
     """`abi_version` is that of `strata_runtime.native`; `files` maps paths in the package to hex SHA-256.
 
-    `runs_on` are the architectures that the package is for, itself first.
+    `generator` is the version of what wrote it. `runs_on` are the architectures that the package is for, itself first,
+    `not_on` those that it is known not to be for, `cpu_flags` what its weakest level needs (names of /proc/cpuinfo).
     """
 
     package: str
@@ -32,8 +33,11 @@ class Manifest:
     arch: str
     key: str
     python_abi: str
+    generator: str
     abi_version: int
     runs_on: tuple[str, ...]
+    not_on: tuple[str, ...]
+    cpu_flags: tuple[str, ...]
     files: Mapping[str, str]
 
     @property
@@ -53,17 +57,32 @@ def read_manifest(folder: Path) -> Manifest:
         raw = read_object(folder / MANIFEST)
     except UserError as problem:
         raise Damaged(str(problem)) from None
-    texts = {name: raw.get(name) for name in _TEXTS}
-    abi_version, files, runs_on = raw.get("abi_version"), raw.get("files"), raw.get("runs_on")
-    if not isinstance(abi_version, int) or not isinstance(files, dict) or not isinstance(runs_on, list):
-        raise Damaged(f"{folder / MANIFEST}: abi_version, files or runs_on are missing")
-    for name, text in texts.items():
-        if not isinstance(text, str):
+    abi_version, files = raw.get("abi_version"), raw.get("files")
+    if not isinstance(abi_version, int) or not isinstance(files, dict):
+        raise Damaged(f"{folder / MANIFEST}: abi_version or files are missing")
+
+    def text(name: str) -> str:
+        if not isinstance(raw.get(name), str):
             raise Damaged(f"{folder / MANIFEST}: {name} is missing")
+        return str(raw[name])
+
+    def texts(name: str) -> tuple[str, ...]:
+        several = raw.get(name)
+        if not isinstance(several, list):
+            raise Damaged(f"{folder / MANIFEST}: {name} is missing")
+        return tuple(map(str, several))
+
     return Manifest(
-        **{name: str(text) for name, text in texts.items()},
+        package=text("package"),
+        backend=text("backend"),
+        arch=text("arch"),
+        key=text("key"),
+        python_abi=text("python_abi"),
+        generator=text("generator"),
         abi_version=abi_version,
-        runs_on=tuple(map(str, runs_on)),
+        runs_on=texts("runs_on"),
+        not_on=texts("not_on"),
+        cpu_flags=texts("cpu_flags"),
         files={str(name): str(digest) for name, digest in files.items()},
     )
 
@@ -83,6 +102,8 @@ def check_files(folder: Path, manifest: Manifest) -> None:
 
 def misfit(manifest: Manifest) -> str | None:
     """Say why a whole package does not work with this runtime and interpreter; None when it does."""
+    if manifest.generator != __version__:
+        return f"it is of version {manifest.generator}, this runtime is {__version__}"
     if manifest.abi_version != ABI_VERSION:
         return f"it has ABI version {manifest.abi_version}, this runtime needs {ABI_VERSION}"
     own = str(sysconfig.get_config_var("SOABI"))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from strata_runtime.fit import Fit, fit_of_gpu, lacking
 from strata_runtime.gpus import Gpus
 from strata_runtime.manifest import Damaged, Manifest, build_command, read_manifest
 
@@ -17,28 +18,30 @@ class Candidate:
     """A package's folder: `why` it would be taken, or `misfit`, which says why it is not for this machine."""
 
     folder: Path
-    rank: int
+    rank: Fit
     why: str
     misfit: str = ""
 
 
 def _for_cuda(folder: Path, manifest: Manifest, gpus: Gpus) -> Candidate:
     if not gpus.visible:
-        return Candidate(folder, 3, "", f"it is for a GPU, and {gpus.problem}")
+        return Candidate(folder, Fit.NONE, "", f"it is for a GPU, and {gpus.problem}")
     gpu = gpus.visible[0]
-    if gpu.arch not in manifest.runs_on:
+    if (fit := fit_of_gpu(manifest, gpu.arch)) is Fit.NONE:
         mend = build_command(_CUDA, gpu.arch)
-        return Candidate(folder, 3, "", f"it is for {manifest.arch}, and this machine's GPU is {gpu}: {mend}")
-    return Candidate(folder, 0 if gpu.arch == manifest.arch else 1, f"this machine's GPU is {gpu}")
+        return Candidate(folder, Fit.NONE, "", f"it is for {manifest.arch}, and this machine's GPU is {gpu}: {mend}")
+    return Candidate(folder, fit, f"this machine's GPU is {gpu}")
 
 
 def _candidate(folder: Path, manifest: Manifest | None, gpus: Gpus | None) -> Candidate:
+    if manifest is not None and (flags := lacking(manifest)):
+        return Candidate(folder, Fit.NONE, "", f"this CPU lacks {', '.join(flags)}, which it needs")
     if manifest is None or manifest.backend == _CPU:
         others = "there is none for a GPU" if gpus is None else "none for a GPU fits this machine"
-        return Candidate(folder, 2, f"it is for CPUs, and {others}")
+        return Candidate(folder, Fit.CPU, f"it is for CPUs, and {others}")
     if manifest.backend == _CUDA and gpus is not None:
         return _for_cuda(folder, manifest, gpus)
-    return Candidate(folder, 3, "", f"it is for {manifest.backend}, which this version does not run")
+    return Candidate(folder, Fit.NONE, "", f"it is for {manifest.backend}, which this version does not run")
 
 
 def _manifest(folder: Path) -> Manifest | None:

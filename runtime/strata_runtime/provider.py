@@ -10,21 +10,24 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import logging
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from strata_runtime.discovery import Found, built, installed
 from strata_runtime.errors import UserError
 from strata_runtime.families import FamilyInfo
+from strata_runtime.fit import Fit
 from strata_runtime.gpus import visible_gpus
 from strata_runtime.knobs import KnobInfo
 from strata_runtime.knobs.grammar import show
+from strata_runtime.knobs.startup import startup_line
 from strata_runtime.manifest import MANIFEST, Damaged, Manifest, build_command, check_files, misfit, read_manifest
 from strata_runtime.native import ABI_VERSION, NativeModule, Pool
 from strata_runtime.preference import Candidate, by_preference
@@ -36,8 +39,8 @@ if TYPE_CHECKING:
     from strata_runtime.formats import FormatInfo
 
 PATH_VARIABLE = "STRATA_PROVIDER_PATH"
-ENTRY_POINTS = "strata.kernels"
 DEFAULT_BUILD = build_command("cpu", "native")
+_LOG = logging.getLogger("strata_runtime")
 
 
 @dataclass(frozen=True)
@@ -139,25 +142,6 @@ def make_pool(provider: Provider, settings: Settings) -> Pool:
         ) from None
 
 
-def _installed() -> Iterator[Path]:
-    for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda point: point.name):
-        # The package is found, and not imported.
-        spec = importlib.util.find_spec(point.module)
-        if spec is not None and spec.submodule_search_locations:
-            yield Path(next(iter(spec.submodule_search_locations)))
-
-
-def _checkout() -> Path:
-    return Path(__file__).resolve().parents[2]
-
-
-def _built() -> Iterator[Path]:
-    for root in dict.fromkeys((_checkout(), Path.cwd())):
-        found = (path.parent for path in root.glob(f"build/*/*/package/*/{MANIFEST}"))
-        # What was moved aside has a suffix.
-        yield from sorted(folder for folder in found if folder.name.isidentifier())
-
-
 def _open(candidate: Candidate, *, may_rebuild: bool = True) -> Provider:
     """Check one package and make its provider. Raises `UserError` when it is of no use."""
     folder = candidate.folder
@@ -179,40 +163,89 @@ def _open(candidate: Candidate, *, may_rebuild: bool = True) -> Provider:
     return Provider(manifest.package, manifest.backend, manifest.arch, folder, manifest, candidate.why)
 
 
-def _candidates(environ: Mapping[str, str]) -> list[Candidate]:
+def _candidates(environ: Mapping[str, str], known: Iterable[Path]) -> list[Candidate]:
     """Return the packages to consider, best first. One that is named is taken whatever the machine has."""
     if named := environ.get(PATH_VARIABLE, "").strip():
-        return [Candidate(Path(named).expanduser().absolute(), 0, f"{PATH_VARIABLE} names it")]
-    return by_preference((*_installed(), *_built()), visible_gpus)
+        return [Candidate(Path(named).expanduser().absolute(), Fit.EXACT, f"{PATH_VARIABLE} names it")]
+    return by_preference(known, visible_gpus)
 
 
-def survey(environ: Mapping[str, str]) -> list[tuple[Path, Provider | UserError]]:
+@dataclass(frozen=True, slots=True)
+class Considered:
+    """A package that was considered: its provider, or None and the `problem` with it."""
+
+    found: Found
+    provider: Provider | None
+    problem: str
+
+    def facts(self) -> dict[str, object]:
+        """Return what a program may want to know: what it is, and the reason why it would be taken or cannot be."""
+        found, provider = self.found, self.provider
+        known = {"folder": str(found.folder), "distributions": list(found.distributions), "clash": found.clash}
+        if provider is None:
+            return {**known, "usable": False, "reason": self.problem}
+        what = {"name": provider.name, "backend": provider.backend, "arch": provider.arch}
+        return {**known, "usable": True, "reason": provider.why, **what}
+
+
+def _found(environ: Mapping[str, str]) -> dict[Path, Found]:
+    """Return what is known of the packages that are not named, by folder."""
+    if environ.get(PATH_VARIABLE, "").strip():
+        return {}
+    return {found.folder: found for found in (*installed(), *built())}
+
+
+def survey(environ: Mapping[str, str]) -> list[Considered]:
     """List every package that is considered, in order of preference, with what is wrong with it. Rebuilds nothing."""
-    result: list[tuple[Path, Provider | UserError]] = []
-    for candidate in _candidates(environ):
+    known, result = _found(environ), []
+    for candidate in _candidates(environ, known):
+        found = known.get(candidate.folder, Found(candidate.folder))
         try:
-            result.append((candidate.folder, _open(candidate, may_rebuild=False)))
+            result.append(Considered(found, _open(candidate, may_rebuild=False), ""))
         except UserError as problem:
-            result.append((candidate.folder, problem))
+            result.append(Considered(found, None, str(problem)))
     return result
+
+
+def _say(lines: Iterable[str]) -> None:
+    for line in lines:
+        _LOG.warning("%s", startup_line(line))
+
+
+def _passed_over(candidates: Sequence[Candidate], taken: int, known: Mapping[Path, Found]) -> Iterator[str]:
+    """Yield a line for each installed package behind the one that is taken which is not for this machine."""
+    for candidate in candidates[taken + 1 :]:
+        if candidate.misfit and known[candidate.folder].distributions:
+            yield f"passed over {candidate.folder}: {candidate.misfit}"
 
 
 def find_provider(environ: Mapping[str, str]) -> Provider:
     """Find the kernels package to use. A damaged one of a build folder is moved aside and rebuilt once.
 
-    Raises `UserError` with the reason for each package that was found and is of no use, and the command to build one.
+    One line says of each better one, and of each installed one, why it is not taken. Raises `UserError` with the
+    reason for each package that was found and is of no use, and the command to build one.
     """
-    named = environ.get(PATH_VARIABLE, "").strip()
-    candidates = _candidates(environ)
+    named, known = environ.get(PATH_VARIABLE, "").strip(), _found(environ)
+    candidates = _candidates(environ, known)
     # Unlike Path.exists, no error for a path that cannot be.
     if named and not os.access(candidates[0].folder / MANIFEST, os.R_OK):
         raise UserError(f"{PATH_VARIABLE}={named}: no {MANIFEST} there, so it is no kernels package")
-    reasons = []
-    for candidate in candidates:
+    reasons: list[str] = []
+    for taken, candidate in enumerate(candidates):
         try:
-            return _open(candidate)
+            provider = _open(candidate)
         except UserError as problem:
             reasons.append(str(problem))
+            continue
+        clash = known[candidate.folder].clash if known else ""
+        _say(
+            (
+                *(f"passed over {why}" for why in reasons),
+                *_passed_over(candidates, taken, known),
+                *filter(None, [clash]),
+            )
+        )
+        return provider
     if reasons:
         raise UserError("\n".join(reasons))
     raise UserError(f"no kernels package is installed or built; build one for this machine: {DEFAULT_BUILD}")

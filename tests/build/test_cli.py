@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from strata_gen.cli.main import group
 from strata_gen.paths import specs_root
 from strata_gen.specs import load_specs
-from support.small_project import environment
+from support.small_project import Builds, SmallProject, environment
 
 
 @pytest.fixture
@@ -110,3 +110,31 @@ def test_cache_commands_on_an_empty_cache(run, tmp_path: Path) -> None:
     assert run("cache", "list").stdout.startswith("0 packages")
     assert json.loads(run("cache", "list", "--json").stdout) == []
     assert json.loads(run("cache", "clear", "--json").stdout) == {"removed": 0, "bytes": 0}
+
+
+def test_cached_packages_are_verified_and_pruned(run, small: SmallProject, run_build: Builds, tmp_path: Path) -> None:
+    key = run_build().key
+    assert run("cache", "verify").stdout == f"{key[:12]}  strata_kernels_cpu_x86_64_v2: whole\n"
+    assert run("cache", "prune").stdout.startswith("removed 0 packages")
+    module = next((tmp_path / "home/.cache/strata-gen/artifacts").rglob("_native*.so"))
+    module.write_bytes(module.read_bytes()[:-1])
+    damaged = run("cache", "verify", "--json")
+    (row,) = json.loads(damaged.stdout)
+    assert (damaged.exit_code, row["key"]) == (1, key)
+    assert row["problem"].endswith("is not what was built")
+    pruned = json.loads(run("cache", "prune", "--json").stdout)
+    assert pruned["removed"] == [key] and pruned["bytes"] > 1000
+    assert run("cache", "verify").exit_code == 0
+
+
+def test_pruning_goes_by_age_and_by_size(run, run_build: Builds) -> None:
+    run_build()
+    assert json.loads(run("cache", "prune", "--days", "1", "--json").stdout)["removed"] == []
+    assert len(json.loads(run("cache", "prune", "--max-mib", "0", "--json").stdout)["removed"]) == 1
+
+
+def test_why_of_a_target_that_was_never_built(run) -> None:
+    (row,) = json.loads(run("cache", "why", "--target", "cpu", "x86-64-v3", "--json").stdout)
+    assert (row["cached"], row["nearest"], row["differs"]) == (False, "", [])
+    refused = run("cache", "why", "--target", "cpu", "x86-64-v9")
+    assert refused.exit_code == 2 and "unknown cpu target" in refused.stderr

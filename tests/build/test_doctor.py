@@ -11,7 +11,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 import strata_gen.gpu_compiler as gpu_compiler
+import strata_gen.installed as installed
+from strata_gen import __version__
 from strata_gen.cli.main import group
+from strata_gen.gpus import Gpu
 from support.small_project import environment
 
 Doctor = Callable[..., Result]
@@ -79,3 +82,19 @@ def test_targets_that_cannot_be(doctor: Doctor) -> None:
     refused = doctor("--target", "hip", "gfx1151")
     assert refused.exit_code == 2
     assert "there are no packages for hip gfx1151" in refused.stdout
+
+
+def test_each_package_that_the_runtime_sees_is_listed_with_its_reason(doctor: Doctor, tmp_path: Path) -> None:
+    other = tmp_path / "none"
+    other.mkdir()
+    (row,) = json.loads(doctor("--json", STRATA_PROVIDER_PATH=str(other)).stdout)["packages"]
+    assert (row["name"], row["ok"]) == ("none", False)
+    assert "manifest.json: cannot be read" in row["problem"]
+
+
+def test_the_install_line_is_that_of_the_gpu_here(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu = Gpu("NVIDIA H200", "sm_90", "580.0")
+    monkeypatch.setattr(installed, "visible_gpus", lambda _: (gpu, gpu))
+    rows = json.loads(doctor("--json").stdout)["packages"]
+    (fits,) = [row["found"] for row in rows if row["name"] == "fits"]
+    assert f"pip install strata-kernels-cuda-sm90=={__version__}, or strata-gen build --target cuda sm_90" in fits

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from strata_gen.foresee import Foresight, foresee
+from strata_gen.cache import ArtifactCache, cache_root
+from strata_gen.foresee import Foresight, explain_key, foresee
 from strata_gen.progress import Reporter
+from strata_gen.record import BuildRecord, estimate
 from support.small_project import Builds, SmallProject, environment
 
 ANSWER, BINDINGS = "runtime/src/answer.cpp", "runtime/src/bindings.cpp"
@@ -87,3 +89,41 @@ def test_a_key_in_the_cache_compiles_nothing(look, run_build: Builds, tmp_path: 
     run_build()
     seen = look(out=tmp_path / "elsewhere")
     assert (seen.state, seen.recompiled) == ("cached", ())
+
+
+def test_time_and_size_are_predicted_from_what_was_built_on_this_machine(look, run_build: Builds, small: SmallProject) -> None:
+    first = look().estimate
+    assert (first.measured, first.sources) == (0, 3)
+    size = next(run_build().path.glob("_native*.so")).stat().st_size
+    small.header.write_text(small.header.read_text() + "\n")
+    again = look().estimate
+    assert (again.measured, again.sources, again.module_bytes) == (3, 3, size)
+    assert 0 < again.seconds < 60
+
+
+def test_what_is_there_already_is_predicted_to_take_nothing(look, run_build: Builds) -> None:
+    run_build()
+    assert look().estimate is None
+
+
+def test_a_kind_of_source_that_was_never_built_takes_as_long_as_its_like() -> None:
+    record = BuildRecord("p", {}, {"a.cpp": 2.0, "b.cpp": 4.0}, 1000)
+    guessed = estimate("p", ["a.cpp", "new.cpp", "x.cu"], ["a.cpp", "new.cpp"], [record], jobs=1)
+    assert (guessed.seconds, guessed.measured, guessed.module_bytes) == (5.0, 1, 1000)
+    both = estimate("other", ["a.cpp"], ["a.cpp", "b.cpp"], [record], jobs=8)
+    assert both.seconds == 4.0  # never less than the longest
+    assert both.module_bytes != 1000
+
+
+def test_why_names_the_parts_of_the_key_that_differ(run_build: Builds, small: SmallProject, tmp_path: Path) -> None:
+    environ = environment(tmp_path / "home")
+    cache = ArtifactCache(cache_root(environ))
+    assert "neither is another build of this target" in explain_key(small.tree(), cache, environ).render()
+    key = run_build().key
+    assert explain_key(small.tree(), cache, environ).cached
+    small.header.write_text(small.header.read_text() + "\n")
+    found = explain_key(small.tree({"window.max_tokens": "4"}), cache, environ)
+    assert (found.cached, found.nearest) == (False, key)
+    assert found.differs == ("include/strata/gen/limits.hpp", "runtime/include/strata/answer.hpp")
+    flags = explain_key(small.tree(), cache, {**environ, "CXXFLAGS": "-g0"})
+    assert flags.differs == ("compiler flags", "runtime/include/strata/answer.hpp")

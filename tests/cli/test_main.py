@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from strata_runtime.discovery import Found
 from strata_runtime.errors import UserError
-from strata_runtime.provider import survey
+from strata_runtime.provider import Considered, survey
 from support.fake_engine import FakeProvider
 
 STRATA = "from strata_runtime.cli.main import main; main()"
@@ -115,7 +116,8 @@ def test_the_package_can_be_named_before_its_knobs_are_known(strata, monkeypatch
 
 
 def _found():
-    return [(Path("/good"), FakeProvider()), (Path("/bad"), UserError("it has another ABI version"))]
+    good, bad = Found(Path("/good"), ("one 1.0", "two 1.0")), Found(Path("/bad"))
+    return [Considered(good, FakeProvider(), ""), Considered(bad, None, "it has another ABI version")]
 
 
 def test_info_tells_packages_level_threads_and_knobs(strata, monkeypatch):
@@ -124,15 +126,23 @@ def test_info_tells_packages_level_threads_and_knobs(strata, monkeypatch):
     text = strata("info").stdout
     assert "package /good: cpu fake" in text
     assert "package /bad: refused: it has another ABI version" in text
+    assert "belongs to 2 installed distributions, one 1.0 and two 1.0" in text
     assert "using strata_kernels_fake: it is the only one" in text
+    good, bad = json.loads(strata("info", "--json").stdout)["packages"]
+    assert (good["usable"], good["reason"], good["distributions"]) == (
+        True,
+        "it is the only one",
+        ["one 1.0", "two 1.0"],
+    )
+    assert (bad["usable"], bad["reason"]) == (False, "it has another ABI version")
     assert "CPU level fake-isa, 3 pool threads" in text
     assert "knob engine.context=9 (environment" in text
 
 
 def test_a_package_that_is_none_is_listed_with_the_reason(tmp_path):
-    ((folder, problem),) = survey({"STRATA_PROVIDER_PATH": str(tmp_path)})
-    assert folder == tmp_path
-    assert "manifest.json: cannot be read" in str(problem)
+    (considered,) = survey({"STRATA_PROVIDER_PATH": str(tmp_path)})
+    assert (considered.found.folder, considered.provider) == (tmp_path, None)
+    assert "manifest.json: cannot be read" in considered.problem
 
 
 def test_info_of_a_model_tells_its_sizes(strata, monkeypatch, folder):

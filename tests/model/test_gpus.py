@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from strata_runtime import __version__
+from strata_runtime.fit import Fit
 from strata_runtime.gpus import Gpu, Gpus
 from strata_runtime.native import ABI_VERSION
 from strata_runtime.preference import Candidate, by_preference
@@ -50,7 +52,7 @@ def test_no_gpu_says_why(driver: Path, settings: dict[str, str], problem: str) -
     assert seen(driver, **settings) == f"\n{problem}\n"
 
 
-def package(root: Path, backend: str, arch: str, *runs_on: str) -> Path:
+def package(root: Path, backend: str, arch: str, *runs_on: str, not_on: tuple[str, ...] = ()) -> Path:
     folder = root / f"strata_kernels_{backend}_{arch}"
     folder.mkdir(parents=True)
     facts = {
@@ -58,6 +60,9 @@ def package(root: Path, backend: str, arch: str, *runs_on: str) -> Path:
         "backend": backend,
         "arch": arch,
         "key": "0",
+        "generator": __version__,
+        "not_on": list(not_on),
+        "cpu_flags": [],
         "python_abi": sysconfig.get_config_var("SOABI"),
         "abi_version": ABI_VERSION,
         "runs_on": [arch, *runs_on],
@@ -100,3 +105,14 @@ def test_no_driver_is_asked_when_no_package_is_for_a_gpu(tmp_path: Path) -> None
 
     found = by_preference(sorted(tmp_path.iterdir()), forbidden)
     assert [candidate.why for candidate in found] == ["it is for CPUs, and there is none for a GPU"] * 2
+
+
+def test_an_older_gpu_of_the_same_major_version_is_the_last_choice_unless_it_is_ruled_out(tmp_path: Path) -> None:
+    package(tmp_path, "cuda", "sm_120", "sm_121")
+    unknown = Gpus((Gpu("A later one", "sm_122"),))
+    (found,) = ranked(tmp_path, unknown)
+    assert (found.rank, found.misfit) == (Fit.MINOR, "")
+    assert ranked(tmp_path, Gpus((Gpu("An earlier one", "sm_119"),)))[0].rank is Fit.NONE
+    assert ranked(tmp_path, Gpus((Gpu("Another one", "sm_130"),)))[0].rank is Fit.NONE
+    package(tmp_path / "orin", "cuda", "sm_86", "sm_89", not_on=("sm_87",))
+    assert ranked(tmp_path / "orin", Gpus((Gpu("Orin", "sm_87"),)))[0].rank is Fit.NONE

@@ -15,8 +15,10 @@ from typing import Any, cast
 
 import pytest
 
+import strata_runtime.discovery as discovery
 import strata_runtime.provider as module
 import strata_runtime.repair as repair
+from strata_runtime import __version__
 from strata_runtime.errors import UserError
 from strata_runtime.gpus import Gpu, Gpus
 from strata_runtime.knobs import resolve
@@ -39,8 +41,8 @@ MakePackage = Callable[..., Path]
 @pytest.fixture(autouse=True)
 def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """No other package is in sight: nothing installed, nothing built, and nothing of a former test imported."""
-    monkeypatch.setattr(module, "entry_points", lambda group: EntryPoints(()))
-    monkeypatch.setattr(module, "_checkout", lambda: tmp_path / "checkout")
+    monkeypatch.setattr(discovery, "entry_points", lambda group: EntryPoints(()))
+    monkeypatch.setattr(discovery, "checkout", lambda: tmp_path / "checkout")
     monkeypatch.chdir(tmp_path)
     for name in [name for name in sys.modules if name.partition(".")[0] == NAME]:
         monkeypatch.delitem(sys.modules, name)
@@ -61,6 +63,9 @@ def package(tmp_path: Path) -> MakePackage:
             "backend": "cpu",
             "arch": "pretended",
             "key": "0123",
+            "generator": __version__,
+            "not_on": [],
+            "cpu_flags": [],
             "python_abi": sysconfig.get_config_var("SOABI"),
             "abi_version": ABI_VERSION,
             "runs_on": ["pretended"],
@@ -70,6 +75,25 @@ def package(tmp_path: Path) -> MakePackage:
         return folder
 
     return write
+
+
+Install = Callable[..., None]
+
+
+@pytest.fixture
+def install(monkeypatch: pytest.MonkeyPatch) -> Install:
+    """Have distributions, by name, own the package of a folder."""
+
+    def own(folder: Path, *distributions: str, version: str = "1.0") -> None:
+        points = []
+        for name in distributions:
+            point = EntryPoint(name, NAME, discovery.ENTRY_POINTS)
+            vars(point)["dist"] = SimpleNamespace(name=name, version=version)
+            points.append(point)
+        monkeypatch.setattr(discovery, "entry_points", lambda group: EntryPoints(points))
+        monkeypatch.syspath_prepend(str(folder.parent))
+
+    return own
 
 
 def found(**environ: str) -> Provider:
@@ -131,6 +155,40 @@ def test_a_package_for_the_gpu_here_is_stronger_than_one_for_cpus(
     assert (found().folder, found().why) == (gpu, "this machine's GPU is NVIDIA H200, sm_90")
 
 
+def test_each_installed_package_that_is_not_taken_says_why_in_one_line(
+    package: MakePackage, install: Install, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(module, "visible_gpus", lambda: Gpus((Gpu("NVIDIA A10", "sm_86"),)))
+    gpu = package("site/gpu", backend="cuda", arch="sm_90", runs_on=["sm_90"])
+    install(gpu, "strata-kernels-cuda-sm90")
+    cpu = package()
+    assert found().folder == cpu
+    assert [record.getMessage() for record in caplog.records] == [
+        f"strata: passed over {gpu}: it is for sm_90, and this machine's GPU is NVIDIA A10, sm_86: "
+        "strata-gen build --target cuda sm_86"
+    ]
+
+
+def test_a_better_package_that_does_not_fit_is_disabled_and_said_never_silently_replaced(
+    package: MakePackage, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(module, "visible_gpus", lambda: Gpus((Gpu("NVIDIA H200", "sm_90"),)))
+    package("build/cuda/sm_90/package", backend="cuda", arch="sm_90", runs_on=["sm_90"], abi_version=1)
+    cpu = package()
+    assert found().folder == cpu
+    (record,) = caplog.records
+    assert "passed over" in record.getMessage() and "it has ABI version 1" in record.getMessage()
+
+
+def test_a_package_for_a_stronger_cpu_is_passed_over(package: MakePackage, install: Install) -> None:
+    strong = package("site", cpu_flags=["sse2", "no_such_flag"])
+    install(strong, "strata-kernels-cpu-pretended")
+    with pytest.raises(UserError, match="this CPU lacks no_such_flag, which it needs"):
+        found()
+    built = package()
+    assert found().folder == built
+
+
 @pytest.mark.parametrize("value", ["", "  "])
 def test_a_blank_variable_is_none(package: MakePackage, value: str) -> None:
     folder = package()
@@ -144,8 +202,8 @@ def test_a_variable_that_leads_nowhere(tmp_path: Path) -> None:
 
 def test_an_installed_one_is_found_without_importing_it(package: MakePackage, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = package("site", files={**FILES, "__init__.py": "raise AssertionError"})
-    point = EntryPoint("cpu-pretended", NAME, module.ENTRY_POINTS)
-    monkeypatch.setattr(module, "entry_points", lambda group: EntryPoints((point,)))
+    point = EntryPoint("cpu-pretended", NAME, discovery.ENTRY_POINTS)
+    monkeypatch.setattr(discovery, "entry_points", lambda group: EntryPoints((point,)))
     monkeypatch.syspath_prepend(str(folder.parent))
     assert found().folder == folder
 
@@ -153,8 +211,8 @@ def test_an_installed_one_is_found_without_importing_it(package: MakePackage, mo
 def test_an_entry_point_that_leads_nowhere_is_passed_over(
     package: MakePackage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    point = EntryPoint("gone", "strata_kernels_gone", module.ENTRY_POINTS)
-    monkeypatch.setattr(module, "entry_points", lambda group: EntryPoints((point,)))
+    point = EntryPoint("gone", "strata_kernels_gone", discovery.ENTRY_POINTS)
+    monkeypatch.setattr(discovery, "entry_points", lambda group: EntryPoints((point,)))
     folder = package()
     assert found().folder == folder
 
@@ -162,8 +220,8 @@ def test_an_entry_point_that_leads_nowhere_is_passed_over(
 def test_an_installed_one_is_stronger_than_a_built_one(package: MakePackage, monkeypatch: pytest.MonkeyPatch) -> None:
     package()
     installed = package("site")
-    point = EntryPoint("cpu-pretended", NAME, module.ENTRY_POINTS)
-    monkeypatch.setattr(module, "entry_points", lambda group: EntryPoints((point,)))
+    point = EntryPoint("cpu-pretended", NAME, discovery.ENTRY_POINTS)
+    monkeypatch.setattr(discovery, "entry_points", lambda group: EntryPoints((point,)))
     monkeypatch.syspath_prepend(str(installed.parent))
     assert found().folder == installed
 

@@ -33,7 +33,7 @@ class Entry(NamedTuple):
 
 COMMANDS: Mapping[str, Entry] = {
     "build": Entry("strata_gen.cli.build:command", "Emit, compile and import-check the kernels package of one target."),
-    "cache": Entry("strata_gen.cli.cache:command", "List, verify or clear the cache of built packages."),
+    "cache": Entry("strata_gen.cli.cache:command", "List, verify, prune or clear the cache of built packages."),
     "check": Entry("strata_gen.cli.check:command", "Read every spec and report all that is wrong."),
     "describe": Entry("strata_gen.cli.describe:command", "Explain every part of a kernel's name."),
     "doctor": Entry("strata_gen.cli.doctor:command", "Show what building and running needs, and what is missing."),

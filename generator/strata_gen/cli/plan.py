@@ -14,7 +14,15 @@ from strata_gen.cli.main import EXIT_USER_ERROR
 from strata_gen.cli.target_options import Selection, each, listed, target_options
 from strata_gen.foresee import Foresight, foresee
 from strata_gen.progress import Reporter, counted
+from strata_gen.record import Estimate
 from strata_gen.tree import Tree
+
+
+def _predicted(expected: Estimate) -> list[str]:
+    took = f"{expected.seconds:.0f} s" if expected.seconds < 120 else f"{expected.seconds / 60:.0f} min"
+    basis = f"{expected.measured} of {counted(expected.sources, 'file')} measured on this machine before"
+    size = f"a module of {expected.module_bytes / (1 << 20):.1f} MiB"
+    return [f"predicted: about {took} with {counted(expected.jobs, 'job')}, {size} ({basis})"]
 
 
 def _render(seen: Foresight) -> list[str]:
@@ -30,6 +38,7 @@ def _render(seen: Foresight) -> list[str]:
         return [*lines, f"compile: {seen.refusal}"]
     lines.append(f"key: {seen.key[:12]} ({seen.state})")
     lines.append(f"compile: {counted(len(seen.recompiled), 'file')}")
+    lines += _predicted(seen.estimate) if seen.estimate else []
     return lines + [f"  {row.source}: {', '.join(row.because)}" for row in seen.recompiled]
 
 
@@ -49,7 +58,8 @@ def command(
     """Show what a build of one target would do, and why. Nothing is written.
 
     Lists the files that would change, the sources that would be compiled with the input that is the reason, and
-    whether the package is in place or in the artifact cache.
+    whether the package is in place or in the artifact cache. The predicted time and size are those of what was built
+    on this machine, as far as something was.
     """
     selection = Selection(backend, archs, set_values, out, specs)
     reporter = Reporter(sys.stderr)

@@ -12,7 +12,6 @@ import click
 
 from strata_runtime import __version__
 from strata_runtime.cli.knob_command import KnobCommand, Package, package_and_flags
-from strata_runtime.errors import UserError
 from strata_runtime.knobs import Flags, Resolution, resolve
 from strata_runtime.knobs.grammar import show
 from strata_runtime.provider import Provider, make_pool, survey
@@ -20,15 +19,6 @@ from strata_runtime.sizes import size
 
 if TYPE_CHECKING:
     from strata_runtime.engine import Engine
-
-
-def _packages(environ: Mapping[str, str]) -> list[dict[str, object]]:
-    return [
-        {"folder": str(folder), "usable": False, "problem": str(found)}
-        if isinstance(found, UserError)
-        else {"folder": str(folder), "usable": True, "name": found.name, "backend": found.backend, "arch": found.arch}
-        for folder, found in survey(environ)
-    ]
 
 
 def _knobs(resolution: Resolution) -> list[dict[str, object]]:
@@ -76,7 +66,8 @@ def _model(engine: Engine) -> dict[str, object]:
 
 
 def _gather(package: Package, flags: Flags, model: str | None) -> dict[str, Any]:
-    report: dict[str, Any] = {"version": __version__, "packages": _packages(package.environ)}
+    considered = [each.facts() for each in survey(package.environ)]
+    report: dict[str, Any] = {"version": __version__, "packages": considered}
     if package.provider is not None:
         report["chosen"] = {"package": package.provider.name, "why": package.provider.why}
         resolution = resolve(package.provider.knobs, environ=package.environ, command_line=flags)
@@ -101,8 +92,9 @@ def _gather(package: Package, flags: Flags, model: str | None) -> dict[str, Any]
 def _lines(report: Mapping[str, Any], problem: str) -> Iterator[str]:
     yield f"strata {report['version']}, {os.cpu_count()} logical CPUs"
     for package in report["packages"]:
-        what = f"{package['backend']} {package['arch']}" if package["usable"] else f"refused: {package['problem']}"
+        what = f"{package['backend']} {package['arch']}" if package["usable"] else f"refused: {package['reason']}"
         yield f"package {package['folder']}: {what}"
+        yield from filter(None, [package["clash"]])
     if problem:
         yield f"no usable package: {problem}"
         return
