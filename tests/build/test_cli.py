@@ -17,7 +17,7 @@ from support.small_project import Builds, SmallProject, environment
 @pytest.fixture
 def run(tmp_path: Path):
     def run(*arguments: str, **extra: str) -> Result:
-        environ = environment(tmp_path / "home", **extra)
+        environ = environment(tmp_path / "home", XDG_CACHE_HOME="", **extra)  # the runner adds to what is set
         result = CliRunner(env=environ).invoke(group, list(arguments))
         assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
         return result

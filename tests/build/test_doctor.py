@@ -23,7 +23,7 @@ Doctor = Callable[..., Result]
 @pytest.fixture
 def doctor(tmp_path: Path) -> Doctor:
     def run(*arguments: str, **extra: str) -> Result:
-        environ = environment(tmp_path / "home", **extra)
+        environ = environment(tmp_path / "home", XDG_CACHE_HOME="", **extra)  # the runner adds to what is set
         return CliRunner(env=environ).invoke(group, ["doctor", *arguments])
 
     return run

@@ -91,7 +91,9 @@ def test_a_key_in_the_cache_compiles_nothing(look, run_build: Builds, tmp_path: 
     assert (seen.state, seen.recompiled) == ("cached", ())
 
 
-def test_time_and_size_are_predicted_from_what_was_built_on_this_machine(look, run_build: Builds, small: SmallProject) -> None:
+def test_time_and_size_are_predicted_from_what_was_built_on_this_machine(
+    look, run_build: Builds, small: SmallProject
+) -> None:
     first = look().estimate
     assert (first.measured, first.sources) == (0, 3)
     size = next(run_build().path.glob("_native*.so")).stat().st_size
