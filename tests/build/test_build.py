@@ -179,15 +179,6 @@ def test_a_truncated_module_in_place_is_noticed_and_replaced(run_build: Builds, 
     assert ask(again, "native.answer()") == "42"
 
 
-def test_a_truncated_module_in_the_cache_is_rebuilt_once(run_build: Builds, tmp_path: Path, said: io.StringIO) -> None:
-    run_build()
-    stored = next((tmp_path / "home/.cache/strata-gen/artifacts").rglob("_native*"))
-    os.truncate(stored, 100)
-    assert run_build(out=tmp_path / "out2").how == "built"
-    assert said.getvalue().count("is damaged") == 1
-    assert run_build(out=tmp_path / "out3").how == "cached"
-
-
 def test_a_home_that_cannot_be_written_costs_the_cache_alone(run_build: Builds, said: io.StringIO) -> None:
     assert run_build(HOME="/dev/null").how == "built"
     assert said.getvalue().count("cannot be written") == 1

@@ -51,13 +51,6 @@ def test_a_file_of_the_user_in_the_tree_is_named(run, tmp_path: Path) -> None:
     assert "left alone, not ours: notes.txt" in run(*emit).stdout
 
 
-def test_one_bad_architecture_stops_no_other(run, tmp_path: Path) -> None:
-    result = run("emit", "--target", "cuda", "sm_68", "sm_86", "--out", str(tmp_path / "out"))
-    assert result.exit_code == 2
-    assert "unknown cuda target 'sm_68': the nearest is sm_" in result.stderr
-    assert (tmp_path / "out/cuda/sm_86/tree/manifest.json").is_file()
-
-
 def test_a_target_without_packages_is_refused_with_the_reason_for_each_kernel(run) -> None:
     backend, arch = "hip", "gfx1151"
     result = run("build", "--target", backend, arch)

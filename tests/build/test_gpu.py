@@ -25,22 +25,10 @@ from strata_gen.progress import Reporter
 from strata_gen.resolve import find_target
 from strata_gen.specs import load_specs
 from strata_gen.toolchain import find_toolchain
+from support.fake_nvcc import fake_nvcc, program
 from support.small_project import SmallProject, environment, make_gpu_project
 
 SPECS = load_specs((specs_root(),))
-
-
-def program(path: Path, script: str) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f"#!/bin/sh\n{script}\n")
-    path.chmod(0o755)
-    return path
-
-
-def fake_nvcc(path: Path, version: str = "13.0.88") -> Path:
-    """An nvcc that tells its version, and no more."""
-    release = version.rpartition(".")[0]
-    return program(path, f'echo "Cuda compilation tools, release {release}, V{version}"; echo "Build {version}"')
 
 
 # --- which compiler

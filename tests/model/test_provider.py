@@ -169,17 +169,6 @@ def test_each_installed_package_that_is_not_taken_says_why_in_one_line(
     ]
 
 
-def test_a_better_package_that_does_not_fit_is_disabled_and_said_never_silently_replaced(
-    package: MakePackage, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(module, "visible_gpus", lambda: Gpus((Gpu("NVIDIA H200", "sm_90"),)))
-    package("build/cuda/sm_90/package", backend="cuda", arch="sm_90", runs_on=["sm_90"], abi_version=1)
-    cpu = package()
-    assert found().folder == cpu
-    (record,) = caplog.records
-    assert "passed over" in record.getMessage() and "it has ABI version 1" in record.getMessage()
-
-
 def test_a_package_for_a_stronger_cpu_is_passed_over(package: MakePackage, install: Install) -> None:
     strong = package("site", cpu_flags=["sse2", "no_such_flag"])
     install(strong, "strata-kernels-cpu-pretended")

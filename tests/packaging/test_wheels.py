@@ -28,7 +28,7 @@ from strata_gen.progress import Reporter
 from strata_gen.resolve import Plan, find_target, make_plan
 from strata_gen.specs import load_specs
 from strata_gen.wheel.archive import Wheel, record_paths, wheel_bytes, write_wheel
-from strata_gen.wheel.checks import check_disjoint, check_import, check_module, check_size
+from strata_gen.wheel.checks import check_disjoint, check_import, check_module
 from strata_gen.wheel.code_objects import architectures
 from strata_gen.wheel.elf import SharedObject, read_shared_object
 from strata_gen.wheel.kernels import find_module, kernels_wheel, read_module, refuse_for_this_machine
@@ -40,16 +40,6 @@ SPECS = load_specs((specs_root(),))
 ORDINARY = SharedObject(
     "x86_64", ("libstdc++.so.6", "libc.so.6"), frozenset({"GLIBC_2.34"}), frozenset(), frozenset(), {}
 )
-
-
-@pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory) -> SmallProject:
-    return make_small_project(tmp_path_factory.mktemp("wheels") / "project")
-
-
-@pytest.fixture(scope="module")
-def package(small: SmallProject) -> Path:
-    return Builds(small, small.root / "home", Reporter(io.StringIO()))().path
 
 
 @pytest.fixture(scope="module")
@@ -246,13 +236,6 @@ def test_only_the_declared_architecture_may_be_inside(backend: str, arch: str, s
 
 
 # --- several wheels
-
-
-def test_a_wheel_over_the_limit_names_what_is_large(wheel: Wheel) -> None:
-    check_size(wheel, bytes(1 << 20), 1)
-    with pytest.raises(GeneratorError, match=r"has 2\.0 MiB, the limit is 1 MiB") as caught:
-        check_size(wheel, bytes(2 << 20), 1)
-    assert "_native" in caught.value.where and "--max-mib" in caught.value.mend
 
 
 def test_no_two_of_our_wheels_share_a_file(wheel: Wheel, tmp_path: Path) -> None:
