@@ -4,7 +4,7 @@
 
 Each configuration draws slots of experts, deferral, cap, tail skip, plan, precision, threads and the width of its
 windows, reads a text through windows with them and writes a few tokens. Where nothing approximates and precision is
-single, log-probabilities must be those with every expert in a slot. `--inline` runs what a GPU does with inline kernels.
+single, log-probabilities must be those with every expert in a slot. `--inline` runs what a GPU does inline.
 """
 
 from __future__ import annotations
