@@ -7,7 +7,7 @@ CXX_SOURCES = $(shell find runtime tests -name '*.h' -o -name '*.hpp' -o -name '
 PROMPT := Read a JSON file and return its content as a dict.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev build demo test kernels cuda lint reference drift clean distclean
+.PHONY: help setup setup-dev build demo test kernels cuda lint reference drift docs clean distclean
 export PYTHON
 
 help: ## List the targets
@@ -48,6 +48,9 @@ reference: setup-dev ## Regenerate the JSON Schemas and the reference pages from
 drift: setup-dev ## Check that the committed schemas and reference pages are what the specs give
 	$(BIN)/strata-gen schema --check
 	$(BIN)/strata-gen reference --check
+
+docs: setup-dev ## Build the documentation as a site in build/docs; a link that leads nowhere is an error
+	$(BIN)/sphinx-build --nitpicky --fail-on-warning --keep-going --fresh-env --quiet docs build/docs
 
 clean: ## Remove build output and caches
 	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

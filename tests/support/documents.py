@@ -7,7 +7,8 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
-_FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_LISTING = re.compile(r"^```\{code-block\} \w+\n:caption: (\S+)\n\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 _ASSIGNMENT = re.compile(r"^[A-Z_]+=")
 
@@ -32,6 +33,11 @@ def blocks(page: Path, language: str) -> list[str]:
     """Return the fenced blocks of one language; "" for those without."""
     text = page.read_text(encoding="utf-8")
     return [body for found, body in _FENCE.findall(text) if found == language]
+
+
+def listings(page: Path) -> dict[str, str]:
+    """Return the files that a page shows: their text by path, which is the block's caption."""
+    return dict(_LISTING.findall(page.read_text(encoding="utf-8")))
 
 
 def commands(page: Path) -> list[Command]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 from types import SimpleNamespace
 
 import torch
@@ -23,11 +24,11 @@ from support.reference_native import ReferenceNative
 
 
 @cache
-def family_specs() -> tuple[Family, ...]:
-    """The families of `specs/models`."""
+def family_specs(root: Path | None = None) -> tuple[Family, ...]:
+    """The families of a folder of specs, unless it is given of the project's own."""
     sink = Sink()
     found: list[Family] = []
-    for path in sorted((specs_root() / "models").glob("*.yaml")):
+    for path in sorted(((root or specs_root()) / "models").glob("*.yaml")):
         document = read_document(path, f"specs/models/{path.name}", sink)
         found += read_edge(FAMILY, document, sink) if document else ()
     sink.raise_if_any()
@@ -35,10 +36,10 @@ def family_specs() -> tuple[Family, ...]:
 
 
 @cache
-def generated_families() -> tuple[FamilyInfo, ...]:
-    """What a kernels package's `families.py` holds, rendered and executed here."""
+def generated_families(root: Path | None = None) -> tuple[FamilyInfo, ...]:
+    """What a kernels package's `families.py` holds, rendered and executed here; `root` as in `family_specs`."""
     template = make_environment(templates_root()).get_template(TEMPLATE)
-    text = template.render(banner="# generated", families=tuple(map(family_view, family_specs())))
+    text = template.render(banner="# generated", families=tuple(map(family_view, family_specs(root))))
     module: dict[str, object] = {}
     exec(compile(text, "families.py", "exec"), module)
     families = module["FAMILIES"]
@@ -80,10 +81,7 @@ class ReferenceProvider:
     backend: str = "cpu"
     knobs: tuple[object, ...] = ()
     formats: tuple[FormatInfo, ...] = FORMATS
-
-    @property
-    def families(self) -> tuple[FamilyInfo, ...]:
-        return generated_families()
+    families: tuple[FamilyInfo, ...] = field(default_factory=generated_families)
 
 
 def make_settings(expert_format: str = "stored", draft: str = "none") -> SimpleNamespace:
