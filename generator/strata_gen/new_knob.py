@@ -10,7 +10,7 @@ from pathlib import Path
 
 from strata_gen import __version__
 from strata_gen.diagnostics import Sink, SpecErrors
-from strata_gen.edge.base import read_edge
+from strata_gen.edge.base import read_edges
 from strata_gen.edge.knob import KNOB
 from strata_gen.errors import GeneratorError
 from strata_gen.load.document import parse_document
@@ -106,7 +106,7 @@ def with_entry(text: str | None, new: NewKnob, shown_as: str, derived: Knob | No
 def _read(text: str, shown_as: str) -> tuple[Knob, ...]:
     sink = Sink()
     document = parse_document(text, shown_as, sink)
-    knobs = read_edge(KNOB, document, sink) if document is not None else ()
+    knobs = read_edges(KNOB, (document,), sink) if document is not None else ()
     sink.raise_if_any()
     return knobs
 

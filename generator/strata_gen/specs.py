@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from strata_gen.diagnostics import Sink, Span, did_you_mean
-from strata_gen.edge.base import SpecKind, read_edge
+from strata_gen.edge.base import SpecKind, read_edges
 from strata_gen.kinds import KINDS
 from strata_gen.load.document import read_document
 from strata_gen.model.check import check_specs
@@ -74,12 +74,12 @@ def _report_unread(root: Path, name: str, sink: Sink) -> None:
 
 
 def _read_kind(kind: SpecKind[Any, Any], roots: dict[Path, str], sink: Sink) -> tuple[Any, ...]:
-    found: list[Any] = []
-    for root, name in roots.items():
-        for path in spec_files(root, kind):
-            document = read_document(path, f"{name}/{kind.folder}/{path.name}", sink)
-            if document is not None:
-                found += read_edge(kind, document, sink)
+    documents = (
+        read_document(path, f"{name}/{kind.folder}/{path.name}", sink)
+        for root, name in roots.items()
+        for path in spec_files(root, kind)
+    )
+    found = read_edges(kind, (document for document in documents if document is not None), sink)
     return tuple(sorted(found, key=lambda item: item.name))
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from strata_gen.codes import CODES
 from strata_gen.diagnostics import Sink
-from strata_gen.edge.base import read_edge
+from strata_gen.edge.base import read_edges
 from strata_gen.edge.family import FAMILY
 from strata_gen.edge.formula import parse_formula
 from strata_gen.load.document import parse_document
@@ -29,7 +29,7 @@ def read(text: str) -> Sink:
     sink = Sink()
     document = parse_document(text, "specs/models/x.yaml", sink)
     if document is not None:
-        read_edge(FAMILY, document, sink)
+        read_edges(FAMILY, (document,), sink)
     return sink
 
 

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from strata_gen.diagnostics import Sink, SpecErrors, render_github, render_json, render_text
-from strata_gen.edge.base import SpecKind, read_edge
+from strata_gen.edge.base import SpecKind, read_edges
 from strata_gen.kinds import KINDS
 from strata_gen.load.document import parse_document
 from strata_gen.paths import specs_root
@@ -51,7 +51,7 @@ def test_a_damaged_spec_gives_findings(kind: SpecKind[Any, Any], data: st.DataOb
     sink = Sink()
     document = parse_document(data.draw(mutated(kind)), f"specs/{kind.folder}/{Path('x.yaml')}", sink)
     if document is not None:
-        read_edge(kind, document, sink)
+        read_edges(kind, (document,), sink)
     else:
         assert sink.diagnostics
     if sink.diagnostics:

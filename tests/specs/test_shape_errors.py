@@ -9,7 +9,7 @@ import pytest
 from pydantic import BeforeValidator, Field
 
 from strata_gen.diagnostics import Diagnostic, Sink
-from strata_gen.edge.base import Edge, SpecKind, Text, read_edge
+from strata_gen.edge.base import Edge, SpecKind, Text, file_by_file, read_edges
 from strata_gen.load.document import Document, parse_document
 
 
@@ -62,7 +62,7 @@ def _convert(edge: File, _document: Document, _sink: Sink) -> tuple[Thing, ...]:
     return tuple(edge.things)
 
 
-KIND: SpecKind[File, Thing] = SpecKind("thing", "things", "K", File, _convert)
+KIND: SpecKind[File, Thing] = SpecKind("thing", "things", "K", File, file_by_file(_convert))
 
 
 def findings(*lines: str) -> list[Diagnostic]:
@@ -70,7 +70,7 @@ def findings(*lines: str) -> list[Diagnostic]:
     sink = Sink()
     document = parse_document(text, "f.yaml", sink)
     assert document is not None
-    things = read_edge(KIND, document, sink)
+    things = read_edges(KIND, (document,), sink)
     assert not (things and sink.diagnostics)
     return sorted(sink.diagnostics, key=lambda d: d.span)
 
@@ -144,6 +144,6 @@ def test_a_number_of_text_type_keeps_how_it_was_written() -> None:
     sink = Sink()
     document = parse_document("things:\n  - name: 8.10\n    words: [0x10, 1e3]\n", "f.yaml", sink)
     assert document is not None
-    (thing,) = read_edge(KIND, document, sink)
+    (thing,) = read_edges(KIND, (document,), sink)
     assert thing.name == "8.10"
     assert thing.words == ["0x10", "1e3"]

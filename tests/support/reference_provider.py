@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import torch
 
 from strata_gen.diagnostics import Sink
-from strata_gen.edge.base import read_edge
+from strata_gen.edge.base import read_edges
 from strata_gen.edge.family import FAMILY
 from strata_gen.load.document import read_document
 from strata_gen.model.family import Family
@@ -30,7 +30,7 @@ def family_specs(root: Path | None = None) -> tuple[Family, ...]:
     found: list[Family] = []
     for path in sorted(((root or specs_root()) / "models").glob("*.yaml")):
         document = read_document(path, f"specs/models/{path.name}", sink)
-        found += read_edge(FAMILY, document, sink) if document else ()
+        found += read_edges(FAMILY, (document,), sink) if document else ()
     sink.raise_if_any()
     return tuple(found)
 

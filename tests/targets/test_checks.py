@@ -73,3 +73,20 @@ def test_a_file_without_figures_needs_no_sources(tmp_path: Path) -> None:
     more.mkdir(parents=True)
     (more / "mine.yaml").write_text("backend: cpu\ntargets:\n  - {name: mine, abstract: true, dot: none}\n")
     load_specs((specs_root(), more.parent))
+
+
+def test_a_target_may_extend_a_base_of_another_folder(tmp_path: Path) -> None:
+    more = tmp_path / "more" / "targets"
+    more.mkdir(parents=True)
+    (more / "mine.yaml").write_text("backend: cuda\ntargets:\n  - {name: sm_130, extends: hopper, flags: [-G]}\n")
+    targets = {target.name: target for target in load_specs((specs_root(), more.parent)).targets}
+    assert targets["sm_130"].shared_optin_bytes == targets["sm_90"].shared_optin_bytes
+    assert targets["sm_130"].facts == targets["sm_90"].facts
+    assert targets["sm_130"].flags == ("-G",)
+
+
+def test_a_base_of_another_folder_cannot_be_declared_again(tmp_path: Path) -> None:
+    more = tmp_path / "more" / "targets"
+    more.mkdir(parents=True)
+    (more / "mine.yaml").write_text("backend: cuda\ntargets:\n  - {name: hopper, abstract: true}\n")
+    assert [code for code, _ in codes(lambda: load_specs((specs_root(), more.parent)))] == ["T023"]

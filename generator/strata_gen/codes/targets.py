@@ -15,7 +15,7 @@ CODES: tuple[Explanation, ...] = (
     Explanation(
         "T021",
         "unknown base",
-        "'extends' names a target, or an abstract base, of the same file.",
+        "'extends' names a target, or an abstract base, of the same backend, in whatever file.",
         "extends: ampre",
         "extends: ampere",
     ),
@@ -29,7 +29,7 @@ CODES: tuple[Explanation, ...] = (
     Explanation(
         "T023",
         "declared twice",
-        "Two targets, or two levels, of one file have the same name.",
+        "Two targets, or two levels, of one file have the same name, or two files have a base of that name.",
         "- name: sm_80\n- name: sm_80",
         "- name: sm_80\n- name: sm_86",
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Generic, TypeVar
 from unicodedata import category
@@ -69,22 +69,34 @@ ModelT = TypeVar("ModelT")
 class SpecKind(Generic[EdgeT, ModelT]):
     """One kind of spec: its folder under `specs/`, its edge model, and how an edge becomes frozen model objects.
 
-    `prefix` begins its diagnostic codes; `convert(edge, document, sink)` reports what a single file can be wrong
-    about beyond shape; checks that need other files belong to `strata_gen.model.check`.
+    `prefix` begins its diagnostic codes; `convert(files, sink)` takes the edges of all files with their documents, and
+    reports what they can be wrong about beyond shape; checks that need other kinds belong to `strata_gen.model.check`.
     """
 
     name: str
     folder: str
     prefix: str
     edge: type[EdgeT]
-    convert: Callable[[EdgeT, Document, Sink], tuple[ModelT, ...]]
+    convert: Callable[[Sequence[tuple[EdgeT, Document]], Sink], tuple[ModelT, ...]]
 
 
-def read_edge(kind: SpecKind[EdgeT, ModelT], document: Document, sink: Sink) -> tuple[ModelT, ...]:
-    """Validate one document as `kind` and convert it. Returns () when its shape was wrong."""
-    try:
-        edge = kind.edge.model_validate(document.data)
-    except ValidationError as problem:
-        report(problem.errors(include_url=False), kind.edge, kind.name, kind.prefix, document, sink)
-        return ()
-    return kind.convert(edge, document, sink)
+def file_by_file(
+    convert: Callable[[EdgeT, Document, Sink], tuple[ModelT, ...]],
+) -> Callable[[Sequence[tuple[EdgeT, Document]], Sink], tuple[ModelT, ...]]:
+    """Return the conversion of a kind whose files know nothing of each other."""
+
+    def convert_all(files: Sequence[tuple[EdgeT, Document]], sink: Sink) -> tuple[ModelT, ...]:
+        return tuple(model for edge, document in files for model in convert(edge, document, sink))
+
+    return convert_all
+
+
+def read_edges(kind: SpecKind[EdgeT, ModelT], documents: Iterable[Document], sink: Sink) -> tuple[ModelT, ...]:
+    """Validate documents as `kind` and convert those whose shape is right."""
+    files: list[tuple[EdgeT, Document]] = []
+    for document in documents:
+        try:
+            files.append((kind.edge.model_validate(document.data), document))
+        except ValidationError as problem:
+            report(problem.errors(include_url=False), kind.edge, kind.name, kind.prefix, document, sink)
+    return kind.convert(files, sink)

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field as Key
 
 from strata_gen.diagnostics import Sink, did_you_mean
-from strata_gen.edge.base import Edge, SpecKind, Text
+from strata_gen.edge.base import Edge, SpecKind, Text, file_by_file
 from strata_gen.edge.fields import LAX, NAME, FieldEdge, Help, read_fields
 from strata_gen.edge.findings import Findings
 from strata_gen.edge.format_checks import check_activation, check_bits, check_encode, check_layouts, check_vectors
@@ -156,4 +156,4 @@ def _convert(edge: FormatEdge, document: Document, sink: Sink) -> tuple[Format, 
     return (spec,) if findings.count == before else ()
 
 
-FORMAT: SpecKind[FormatEdge, Format] = SpecKind("format", "formats", "F", FormatEdge, _convert)
+FORMAT: SpecKind[FormatEdge, Format] = SpecKind("format", "formats", "F", FormatEdge, file_by_file(_convert))

@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field as Key
 
 from strata_gen.diagnostics import Sink, did_you_mean
-from strata_gen.edge.base import Edge, SpecKind, Text
+from strata_gen.edge.base import Edge, SpecKind, Text, file_by_file
 from strata_gen.load.document import Document
 from strata_gen.model.format import Activation
 from strata_gen.model.kernel import (
@@ -260,4 +260,4 @@ def _convert(edge: KernelEdge, document: Document, sink: Sink) -> tuple[Kernel, 
     )
 
 
-KERNEL: SpecKind[KernelEdge, Kernel] = SpecKind("kernel", "kernels", "N", KernelEdge, _convert)
+KERNEL: SpecKind[KernelEdge, Kernel] = SpecKind("kernel", "kernels", "N", KernelEdge, file_by_file(_convert))

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field, WithJsonSchema
 
 from strata_gen.diagnostics import Sink
-from strata_gen.edge.base import Edge, SpecKind, Text
+from strata_gen.edge.base import Edge, SpecKind, Text, file_by_file
 from strata_gen.edge.expr import ExprError, parse_expr
 from strata_gen.edge.knob_value import ValueReader
 from strata_gen.load.document import DataPath, Document
@@ -249,4 +249,4 @@ def _convert(file: KnobFile, document: Document, sink: Sink) -> tuple[Knob, ...]
     return tuple(_Converter(edge, ("knobs", index), document, sink).knob() for index, edge in enumerate(file.knobs))
 
 
-KNOB: SpecKind[KnobFile, Knob] = SpecKind("knob", "knobs", "K", KnobFile, _convert)
+KNOB: SpecKind[KnobFile, Knob] = SpecKind("knob", "knobs", "K", KnobFile, file_by_file(_convert))

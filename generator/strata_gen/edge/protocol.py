@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field as Key
 
 from strata_gen.diagnostics import Note, Sink, did_you_mean
-from strata_gen.edge.base import Edge, SpecKind, Text
+from strata_gen.edge.base import Edge, SpecKind, Text, file_by_file
 from strata_gen.edge.expr import ExprError, parse_expr
 from strata_gen.edge.fields import LAX, NAME, Help
 from strata_gen.edge.findings import Findings
@@ -178,4 +178,4 @@ def _convert(edge: ProtocolEdge, document: Document, sink: Sink) -> tuple[Protoc
     return _Reader(edge, Findings(f"protocol '{edge.name}'", document, sink)).read()
 
 
-PROTOCOL: SpecKind[ProtocolEdge, Protocol] = SpecKind("protocol", "protocol", "P", ProtocolEdge, _convert)
+PROTOCOL: SpecKind[ProtocolEdge, Protocol] = SpecKind("protocol", "protocol", "P", ProtocolEdge, file_by_file(_convert))

@@ -1,8 +1,9 @@
-"""From the edge to the model: sources of numbers, and what a single file can get wrong about its targets."""
+"""From the edge to the model: sources of numbers, and what files can get wrong about the targets of a backend."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from strata_gen.diagnostics import Note, Sink, did_you_mean
 from strata_gen.edge.target_edge import (
@@ -13,6 +14,7 @@ from strata_gen.edge.target_edge import (
     TargetEdge,
     TargetFile,
 )
+from strata_gen.edge.target_files import TargetFiles
 from strata_gen.edge.target_lineage import Lineage, read_lineages
 from strata_gen.load.document import DataPath, Document
 from strata_gen.model.target import (
@@ -44,21 +46,22 @@ _NEEDED = ("dot", "mapped_stores", "compilers")
 
 
 class _Converter:
-    """Converts one file; `document` gives the spans and `sink` takes the findings."""
+    """Converts the files of one backend; `sink` takes the findings."""
 
-    def __init__(self, edge: TargetFile, document: Document, sink: Sink) -> None:
-        self.edge, self.document, self.sink = edge, document, sink
+    def __init__(self, files: TargetFiles, sink: Sink) -> None:
+        self.files, self.sink = files, sink
         self.facts: list[tuple[str, Source]] = []
 
     def error(self, number: str, message: str, path: DataPath, label: str = "", notes: tuple[Note, ...] = ()) -> None:
-        self.sink.error(f"T{number}", message, self.document.at(*path), label, notes)
+        self.sink.error(f"T{number}", message, self.files.at(*path), label, notes)
 
     # --- sources and numbers
 
     def source(self, key: str, path: DataPath) -> Source:
-        found = self.edge.sources.get(key)
+        sources = self.files.sources(path)
+        found = sources.get(key)
         if found is None:
-            self.error("020", f"unknown source '{key}'", (*path, "source"), did_you_mean(key, self.edge.sources))
+            self.error("020", f"unknown source '{key}'", (*path, "source"), did_you_mean(key, sources))
             return Source(key, "", "")
         return Source(key, found.title, found.section)
 
@@ -137,7 +140,7 @@ class _Converter:
     def levels(self) -> dict[str, CpuLevel]:
         cpu_flags: list[str] = []
         found: dict[str, CpuLevel] = {}
-        for index, edge in enumerate(self.edge.levels):
+        for index, edge in enumerate(self.files.levels):
             path: DataPath = ("levels", index)
             if edge.name in found:
                 self.error("023", f"level '{edge.name}' is declared twice", (*path, "name"))
@@ -159,7 +162,7 @@ class _Converter:
 
     def levels_of(self, lineage: Lineage, levels: dict[str, CpuLevel]) -> tuple[CpuLevel, ...]:
         found = lineage.nearest("levels")
-        if found is None or self.edge.backend is not Backend.CPU:
+        if found is None or self.files.backend is not Backend.CPU:
             return ()
         path, edge = found
         names = edge.levels or []
@@ -179,7 +182,7 @@ class _Converter:
 
     def check_concrete(self, lineage: Lineage) -> None:
         """Report what an abstract base may leave open: obligatory keys, and the name of an architecture."""
-        backend, leaf, at = self.edge.backend, lineage.leaf, (*lineage.path, "name")
+        backend, leaf, at = self.files.backend, lineage.leaf, (*lineage.path, "name")
         for key in (*_NEEDED, "levels" if backend is Backend.CPU else "wave_size"):
             if lineage.nearest(key) is None:
                 self.error("024", f"target '{leaf.name}' and its bases leave out '{key}'", at)
@@ -189,9 +192,9 @@ class _Converter:
             self.error("035", message, at)
 
     def check_misplaced(self, lineage: Lineage) -> None:
-        for key in _GPU_ONLY if self.edge.backend is Backend.CPU else _CPU_ONLY:
+        for key in _GPU_ONLY if self.files.backend is Backend.CPU else _CPU_ONLY:
             if (found := lineage.nearest(key)) is not None:
-                self.error("030", f"'{key}' means nothing for a {self.edge.backend} target", found[0])
+                self.error("030", f"'{key}' means nothing for a {self.files.backend} target", found[0])
 
     def target(self, lineage: Lineage, levels: dict[str, CpuLevel]) -> Target:
         self.facts = []
@@ -204,7 +207,7 @@ class _Converter:
         numbers = {key: self.number(lineage, key) for key in _NUMBERS}
         return Target(
             name=leaf.name,
-            backend=self.edge.backend,
+            backend=self.files.backend,
             help=leaf.help,
             aliases=tuple(leaf.aliases),
             **numbers,
@@ -220,23 +223,23 @@ class _Converter:
             native=leaf.native,
             host=host[1].host or "" if host else "",
             facts=tuple(dict(self.facts).items()),
-            span=self.document.at(*path, "name"),
-            aliases_span=self.document.at(*path, "aliases"),
-            runs_on_span=self.document.at(*path, "runs_on"),
-            host_span=self.document.at(*(host[0] if host else path)),
+            span=self.files.at(*path, "name"),
+            aliases_span=self.files.at(*path, "aliases"),
+            runs_on_span=self.files.at(*path, "runs_on"),
+            host_span=self.files.at(*(host[0] if host else path)),
         )
 
     def knob_defaults(self, lineage: Lineage) -> tuple[KnobDefault, ...]:
         found = {
-            name: KnobDefault(name, value, self.document.key_at("targets", index, "knobs", name))
+            name: KnobDefault(name, value, self.files.key_at("targets", index, "knobs", name))
             for index, edge in lineage.chain
             for name, value in edge.knobs.items()
         }
         return tuple(found[name] for name in sorted(found))
 
-    def file(self) -> tuple[Target, ...]:
-        lineages = read_lineages(self.edge, self.document, self.sink)
-        for index, edge in enumerate(self.edge.targets):
+    def convert(self) -> tuple[Target, ...]:
+        lineages = read_lineages(self.files, self.sink)
+        for index, edge in enumerate(self.files.targets):
             self.check_denied(index, edge)
         levels = self.levels()
         # Bases are converted too, so that what is wrong in one that nobody extends is found.
@@ -251,6 +254,8 @@ def _shape(text: str) -> MatrixShape:
     return MatrixShape(int(m), int(n), int(k), operand, accumulator)
 
 
-def convert_file(edge: TargetFile, document: Document, sink: Sink) -> tuple[Target, ...]:
-    """Return the file's targets without its abstract bases; findings (codes T020 to T030, T034, T035) go to `sink`."""
-    return _Converter(edge, document, sink).file()
+def convert_files(files: Sequence[tuple[TargetFile, Document]], sink: Sink) -> tuple[Target, ...]:
+    """Return the files' targets without abstract bases; findings (codes T020 to T030, T034, T035) go to `sink`."""
+    backends = dict.fromkeys(file.backend for file, _ in files)
+    parts = (TargetFiles([each for each in files if each[0].backend is backend]) for backend in backends)
+    return tuple(target for part in parts for target in _Converter(part, sink).convert())

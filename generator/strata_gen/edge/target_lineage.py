@@ -1,4 +1,4 @@
-"""Inheritance between the targets of one file."""
+"""Inheritance between the targets of one backend."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from strata_gen.diagnostics import Note, Sink, did_you_mean
-from strata_gen.edge.target_edge import TargetEdge, TargetFile
-from strata_gen.load.document import DataPath, Document
+from strata_gen.edge.target_edge import TargetEdge
+from strata_gen.edge.target_files import TargetFiles
+from strata_gen.load.document import DataPath
 
 
 @dataclass(frozen=True, slots=True)
 class Lineage:
-    """A target and its bases, root first, each with its index in the file."""
+    """A target and its bases, root first, each with its index among all targets."""
 
     chain: tuple[tuple[int, TargetEdge], ...]
 
@@ -35,27 +36,31 @@ class Lineage:
 
 
 class _Reader:
-    def __init__(self, edge: TargetFile, document: Document, sink: Sink) -> None:
-        self.targets, self.document, self.sink = edge.targets, document, sink
+    def __init__(self, files: TargetFiles, sink: Sink) -> None:
+        self.targets, self.files, self.sink = files.targets, files, sink
         self.by_name: dict[str, int] = {}
 
     def error(self, code: str, message: str, path: DataPath, label: str = "", notes: tuple[Note, ...] = ()) -> None:
-        self.sink.error(code, message, self.document.at(*path), label, notes)
+        self.sink.error(code, message, self.files.at(*path), label, notes)
 
     def collect_names(self) -> None:
         for index, edge in enumerate(self.targets):
-            if edge.name in self.by_name:
-                first = Note("first declared here", self.document.at("targets", self.by_name[edge.name], "name"))
+            if edge.name in self.by_name and self._is_reported_here(self.by_name[edge.name], index):
+                first = Note("first declared here", self.files.at("targets", self.by_name[edge.name], "name"))
                 message = f"target '{edge.name}' is declared twice"
                 self.error("T023", message, ("targets", index, "name"), notes=(first,))
             self.by_name.setdefault(edge.name, index)
+
+    def _is_reported_here(self, first: int, second: int) -> bool:
+        """Two targets to build for that share a name in different files are found among all specs."""
+        return self.targets[first].abstract or self.targets[second].abstract or self.files.are_one_file(first, second)
 
     def lineage(self, index: int) -> Lineage | None:
         chain = [(index, self.targets[index])]
         while (base := chain[0][1].extends) is not None:
             at: DataPath = ("targets", chain[0][0], "extends")
             if base not in self.by_name:
-                message = f"target '{chain[0][1].name}' extends '{base}', which this file does not declare"
+                message = f"target '{chain[0][1].name}' extends '{base}', which no file declares for this backend"
                 self.error("T021", message, at, did_you_mean(base, self.by_name))
                 return None
             found = self.by_name[base]
@@ -66,7 +71,7 @@ class _Reader:
         return Lineage(tuple(chain))
 
     def report_circle(self, walked: list[int], back_to: int, at: DataPath) -> None:
-        """Report a circle once: when the walk began at its first member in the file."""
+        """Report a circle once: when the walk began at its first member."""
         circle = walked[walked.index(back_to) :]
         if walked[0] == min(circle):
             names = " -> ".join(self.targets[position].name for position in (*circle, back_to))
@@ -79,6 +84,6 @@ class _Reader:
                 yield lineage
 
 
-def read_lineages(edge: TargetFile, document: Document, sink: Sink) -> tuple[Lineage, ...]:
+def read_lineages(files: TargetFiles, sink: Sink) -> tuple[Lineage, ...]:
     """Return the lineage of every target whose bases are there; findings (codes T021 to T023) go to `sink`."""
-    return tuple(_Reader(edge, document, sink).lineages())
+    return tuple(_Reader(files, sink).lineages())
