@@ -130,7 +130,7 @@ void prepare_heads(Runner& runner, const HeadShape& shape, const HeadRules& rule
   };
   const std::size_t claim = kValuesPerClaim / ((shape.heads + 2 * shape.kv_heads) * dim);
   if (tokens <= claim) return prepare(0, tokens);
-  Pool::Session session = runner.pool.open();
+  Pool::Session session = runner.open();
   session.run(tokens, at_least_one(claim), prepare);
 }
 
@@ -144,7 +144,7 @@ void attend(Runner& runner, const HeadShape& shape, const LayerCache& cache, std
   require(queries != nullptr && out != nullptr, "attention: null address of queries or outputs");
   const std::size_t group = shape.group();
   const std::size_t spans = spans_of(cache.length + tokens);
-  Pool::Session session = runner.pool.open();
+  Pool::Session session = runner.open();
   Partials partials(shape, tokens, spans);
   partials.place(session.scratch(partials.bytes()));
 

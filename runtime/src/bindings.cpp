@@ -22,7 +22,7 @@ namespace strata {
 namespace {
 
 // Version of the protocol in strata_runtime/native.py.
-constexpr int kAbiVersion = 11;
+constexpr int kAbiVersion = 12;
 
 PoolOptions pool_options(const Knobs& knobs) {
   const Pinning pinning = knobs.pool_pin == PoolPin::kOn    ? Pinning::kOn
@@ -244,6 +244,12 @@ PYBIND11_MODULE(_native, module) {
       .def_property_readonly("threads", [](const Runner& pool) { return pool.pool.threads(); })
       .def_property_readonly("fetches_ahead", [](const Runner& pool) { return pool.fetches_ahead; })
       .def_property_readonly("isa", [](const Runner& pool) { return pool.kernels.isa; })
+      .def_property_readonly("cpus", [](const Runner& pool) { return pool.pool.pinned(); })
+      .def("behind", [](const Runner& pool) { return std::make_shared<Runner>(pool.behind()); })
+      .def(
+          "hold", [](Runner& pool) { pool.pool.hold(); }, py::call_guard<py::gil_scoped_release>())
+      .def(
+          "let_go", [](Runner& pool) { pool.pool.let_go(); }, py::call_guard<py::gil_scoped_release>())
       .def("close", [](Runner& pool) { pool.pool.close(); }, py::call_guard<py::gil_scoped_release>());
   py::class_<Layout>(module, "Layout", py::module_local())
       .def_property_readonly("rows", [](const Layout& self) { return self.interleaved->rows; })

@@ -327,7 +327,7 @@ void run_experts(Runner& runner, const Experts& layer, std::size_t tokens, std::
   if (split != nullptr && tokens > kTokensPerPass) {
     throw std::invalid_argument("experts: " + std::to_string(tokens) + " tokens are too many to split by weight");
   }
-  Pool::Session session = runner.pool.open();
+  Pool::Session session = runner.open();
   for (std::size_t first = 0; first < tokens; first += kTokensPerPass) {
     const std::size_t count = std::min(kTokensPerPass, tokens - first);
     experts_pass(session, runner, layer, count, top_k, x + first * layer.hidden, ids + first * top_k,

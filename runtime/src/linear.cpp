@@ -40,7 +40,7 @@ void linear(Runner& runner, const Matrix& matrix, std::size_t tokens, const floa
   if (tokens == 0) return;
   if (x == nullptr || out == nullptr) throw std::invalid_argument("linear: null address of inputs or outputs");
   require_layout(runner.kernels, matrix);
-  Pool::Session session = runner.pool.open();
+  Pool::Session session = runner.open();
   for (std::size_t first = 0; first < tokens; first += kTokensPerPass) {
     const std::size_t count = std::min(kTokensPerPass, tokens - first);
     linear_pass(session, runner, matrix, count, x + first * matrix.columns(), out + first * matrix.rows());

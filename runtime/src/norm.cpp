@@ -23,7 +23,7 @@ void rms_norm(Runner& runner, std::size_t rows, std::size_t columns, const float
     }
   };
   if (rows <= kValuesPerClaim / columns) return norm(0, rows);
-  Pool::Session session = runner.pool.open();
+  Pool::Session session = runner.open();
   session.run(rows, at_least_one(kValuesPerClaim / columns), norm);
 }
 

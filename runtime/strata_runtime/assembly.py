@@ -26,6 +26,7 @@ from strata_runtime.layers.compute import Compute
 from strata_runtime.layers.executor import Direct, Executor
 from strata_runtime.layers.experts import LoadedExperts
 from strata_runtime.layers.kv_cache import cache_values, context_length
+from strata_runtime.layers.lanes import Lanes
 from strata_runtime.layers.layout import Choice, choose_layout
 from strata_runtime.layers.passes import Eager, Runner
 from strata_runtime.layers.pool import PoolCompute
@@ -90,9 +91,9 @@ class Assembly(Protocol):
         ...
 
 
-def _inline_device(plans: Plans) -> DeviceCompute:
+def _inline_device(plans: Plans, lanes: Lanes) -> DeviceCompute:
     native, cpu = plans.provider.native, torch.device("cpu")
-    return DeviceCompute(native, cpu, _PRECISIONS["fp32"], Uploader(native, cpu, 1), is_gpu=False)
+    return DeviceCompute(native, cpu, _PRECISIONS["fp32"], Uploader(native, cpu, 1), lanes, is_gpu=False)
 
 
 class OnPool:
@@ -109,7 +110,7 @@ class OnPool:
     def engines(self, experts: Sequence[LoadedExperts], further: LoadedExperts | None) -> Engines:
         """See `Assembly`."""
         plans, host = self._plans, self.host
-        device = _inline_device(plans)
+        device = _inline_device(plans, host.lanes)
         slots = partial(Residency, host, device.uploader, plans.mixtures, plans.wanted)
         windows = choose_executor(plans.provider, plans.settings, host, device, plans.network, experts, slots, None)
         direct = Direct(host)
@@ -126,14 +127,15 @@ class OnDevice:
         native, settings = plans.provider.native, plans.settings
         uploader = Uploader(native, device, min(16, os.cpu_count() or 1))
         precision = _PRECISIONS[settings.device.precision]
-        self.compute = DeviceCompute(native, device, precision, uploader, is_gpu=True)
+        lanes = Lanes()
+        self.compute = DeviceCompute(native, device, precision, uploader, lanes, is_gpu=True)
         self._plans, self._slots = plans, self._count_slots(plans)
         is_resident = self._slots == len(plans.mixtures) * plans.network.experts
         # Experts that have slots are read again only where a slot is lent: from the file.
         choice = "stored" if is_resident else settings.engine.weight_layout
         experts = [replace(layer, tensors={}) for layer in plans.mixtures]
         self.layout = choose_layout(native, plans.pool, None, experts, plans.wanted, choice, 0)
-        self.host = PoolCompute(native, plans.pool, self.layout.placer)
+        self.host = PoolCompute(native, plans.pool, self.layout.placer, lanes)
 
     def _count_slots(self, plans: Plans) -> int:
         compute, mixtures = self.compute, plans.mixtures
@@ -174,7 +176,7 @@ class OnDevice:
         if windows.exact is None:
             return Direct(host), windows
         store = SlotStore(compute, host, kept[0], layers, plans.wanted, experts)
-        return BySize(windows.exact, Prompts(compute, plans.network, store)), windows
+        return BySize(windows.exact, Prompts(compute, plans.network, store), compute.lanes), windows
 
 
 def assemble(plans: Plans, device: torch.device | None) -> Assembly:

@@ -28,6 +28,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from strata_runtime.decoding import Decoding
 from strata_runtime.drafts.choice import make_drafter, make_width
 from strata_runtime.drafts.width import Width
 from strata_runtime.errors import UserError
@@ -59,7 +60,7 @@ class Engine:
     """A loaded model that generates text. Not for several threads at once; one generation runs at a time.
 
     `path`: its folder or file. `tokenizer`: None for a model that works with token ids alone. `session`: what the
-    numbers of its passes depend on.
+    numbers of its passes depend on. `width`: what chooses how many tokens a window takes.
     """
 
     def __init__(
@@ -84,7 +85,7 @@ class Engine:
         self._ends = text.ends(model.info.vocab_size)
         self._mtp = model.mtp
         # One for all generations: what a width costs is the machine's, and the next text is most like the last one.
-        self._width = width
+        self.width = width
         self._reader = Reader(model, self.context, settings.engine.prompt_chunk)
         self._load_s = perf_counter() - started
 
@@ -200,7 +201,20 @@ class Engine:
 
         Raises `UserError` for any value out of its range and for a prompt longer than the context, before any work.
         """
-        ids = self.encode(prompt)
+        request = self.request(self.encode(prompt), sampling, max_tokens=max_tokens, stop=stop, ignore_eos=ignore_eos)
+        decoding = self.decoding(request)
+        return Generation(decoding, self._reader, self.width, load_s=self._load_s, progress=progress)
+
+    def request(
+        self,
+        ids: Sequence[int],
+        sampling: SamplingParams | None = None,
+        *,
+        max_tokens: int = DEFAULT_MAX_TOKENS,
+        stop: str | Sequence[str] = (),
+        ignore_eos: bool = False,
+    ) -> Request:
+        """Check a request for token ids as `encode` returns them: see `generate`. For any thread."""
         self._check_fits(ids)
         stops = (stop,) if isinstance(stop, str) else tuple(stop)
         if stops and self.tokenizer is None:
@@ -208,17 +222,23 @@ class Engine:
         control = {} if self.tokenizer is None else self.tokenizer.control_tokens
         spelled = frozenset(control[text] for text in stops if isinstance(text, str) and text in control)
         end_ids = spelled if ignore_eos else spelled | self._ends.end
-        request = Request(ids, sampling or SamplingParams(), max_tokens, stops, end_ids)
-        return Generation(
+        return Request(tuple(ids), sampling or SamplingParams(), max_tokens, stops, end_ids)
+
+    def decoding(self, request: Request) -> Decoding:
+        """Return the text of a request before its first token, and before its prompt was read."""
+        most = min(self.context, len(request.ids) + request.max_tokens)
+        return Decoding(
             request,
-            self._reader,
-            TextStream(self.tokenizer, stops),
-            make_drafter(self.settings, self._mtp, min(self.context, len(ids) + request.max_tokens)),
-            self._width,
+            TextStream(self.tokenizer, request.stops),
+            make_drafter(self.settings, self._mtp, most),
             vocab_size=self.info.vocab_size,
-            load_s=self._load_s,
-            progress=progress,
+            context=self.context,
         )
+
+    @property
+    def reader(self) -> Reader:
+        """What reads the engine's own texts; lends the model to a batch."""
+        return self._reader
 
     def logprobs(self, ids: Sequence[int]) -> NDArray[np.float32]:
         """Return each token's log-probability given those before it, float32 [len(ids)]; NaN for the first.

@@ -1,19 +1,16 @@
-"""The generate loop: prompt read, then token by token."""
+"""The generate loop of one text: prompt read, then token by token."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from time import perf_counter
 
-from strata_runtime.drafts.drafter import Drafter
+from strata_runtime.decoding import Decoding
 from strata_runtime.drafts.width import Width
 from strata_runtime.phases import WindowPhases
 from strata_runtime.progress import Progress
 from strata_runtime.reading import Reader
-from strata_runtime.request import Chunk, FinishReason, GenerationResult, Request, Timing, Usage
-from strata_runtime.sampling import Row, Sampler
-from strata_runtime.text.stream import TextStream
-from strata_runtime.windows import Windows
+from strata_runtime.request import Chunk, GenerationResult, Request, Timing, Usage
 
 
 class Generation(Iterator[Chunk]):
@@ -24,49 +21,48 @@ class Generation(Iterator[Chunk]):
     """
 
     def __init__(
-        self,
-        request: Request,
-        reader: Reader,
-        stream: TextStream,
-        drafter: Drafter,
-        width: Width,
-        *,
-        vocab_size: int,
-        load_s: float,
-        progress: Progress | None,
+        self, decoding: Decoding, reader: Reader, width: Width, *, load_s: float, progress: Progress | None
     ) -> None:
-        """`drafter`: a fresh one, for this text alone; `width` may know others. Both change nothing but the time."""
-        self.request = request
-        self._stream = stream
-        self._sampler = Sampler(request.sampling, vocab_size, request.ids)
-        self._windows = Windows(reader, request.ids, drafter, width, self._sampler.best)
-        self._limit = min(request.max_tokens, reader.context - len(request.ids))
+        """`width` may know other texts. It changes nothing but the time."""
+        self._decoding, self._reader, self._width = decoding, reader, width
         self._progress = progress
-        self._token_ids: list[int] = []
-        self._texts: list[str] = []
-        self._finish: FinishReason | None = None
         self._load_s, self._prompt_s, self._decode_s = load_s, 0.0, 0.0
-        self._reader = reader
         self._phases_before = WindowPhases()
+
+    @property
+    def request(self) -> Request:
+        """What was asked for."""
+        return self._decoding.request
 
     def __next__(self) -> Chunk:
         """Make one step. Raises `UserError` when the model's output is not finite."""
-        if self._finish is not None:
+        decoding = self._decoding
+        if decoding.finish is not None:
             raise StopIteration
         started = perf_counter()
-        if not self._token_ids:
-            self._phases_before = self._reader.phases or WindowPhases()
+        is_first = not decoding.token_ids
         try:
-            chunk = self._step(self._windows.row(self._limit - len(self._token_ids), self._progress))
+            if is_first:
+                self._phases_before = self._reader.phases or WindowPhases()
+                decoding.begin(self._reader.read(self, self.request.ids, decoding.drafter, self._progress))
+            elif decoding.is_waiting:
+                self._window()
+            chunk = decoding.step()
         except BaseException:
             self.close()
             raise
         elapsed = perf_counter() - started
-        if len(self._token_ids) > 1:
-            self._decode_s += elapsed
-        else:
+        if is_first:
             self._prompt_s = elapsed
+        else:
+            self._decode_s += elapsed
         return chunk
+
+    def _window(self) -> None:
+        decoding = self._decoding
+        self._reader.require(self)
+        proposal = decoding.propose(self._width)
+        decoding.give(*self._reader.window(self, proposal.at, proposal.ids, decoding.drafter.wants_states))
 
     def run(self) -> GenerationResult:
         """Go on to the end and return the result."""
@@ -76,49 +72,27 @@ class Generation(Iterator[Chunk]):
 
     def close(self) -> None:
         """End here: the finish reason is `cancelled` unless there is one. Idempotent."""
-        if self._finish is None:
-            text, _ = self._stream.finish()
-            self._texts.append(text)
-            self._finish = "cancelled"
+        self._decoding.close()
 
     @property
     def seed(self) -> int:
         """The seed of the draws, the request's own or the one that was drawn for it."""
-        return self._sampler.seed
+        return self._decoding.seed
 
     @property
     def result(self) -> GenerationResult:
         """What was generated so far."""
-        tokens = len(self._token_ids)
+        decoding = self._decoding
+        tokens = len(decoding.token_ids)
         phases = self._reader.phases
         rate = (tokens - 1) / self._decode_s if tokens > 1 and self._decode_s > 0 else 0.0
         return GenerationResult(
-            "".join(self._texts),
-            tuple(self._token_ids),
-            self._finish,
+            decoding.text,
+            tuple(decoding.token_ids),
+            decoding.finish,
             Usage(len(self.request.ids), tokens),
             Timing(self._load_s, self._prompt_s, self._decode_s, rate),
-            self._windows.acceptance,
+            decoding.acceptance,
             self.seed,
             None if phases is None else phases.since(self._phases_before),
         )
-
-    def _step(self, logits: Row) -> Chunk:
-        if self._limit == 0:
-            self._finish = "length"
-            return Chunk("", None, "length")
-        token = self._sampler.draw(logits, len(self.request.ids) + len(self._token_ids))
-        self._sampler.accept(token)
-        self._windows.take(token)
-        self._token_ids.append(token)
-        ended = token in self.request.end_ids
-        text, stopped = ("", False) if ended else self._stream.push(token)
-        finish: FinishReason | None = "stop" if stopped else None
-        if not stopped and (ended or len(self._token_ids) == self._limit):
-            rest, stopped = self._stream.finish()
-            text += rest
-            finish = "stop" if ended or stopped else "length"
-        if text:
-            self._texts.append(text)
-        self._finish = finish
-        return Chunk(text, token, finish)

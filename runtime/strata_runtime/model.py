@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,6 +37,7 @@ from strata_runtime.layers.pool import PoolCompute
 from strata_runtime.layers.reach import Reach
 from strata_runtime.layers.stack import Layer, MixturePlace, load_layers
 from strata_runtime.native import NativeModule, Pool
+from strata_runtime.params import MAX_WINDOW
 from strata_runtime.phases import WindowPhases
 from strata_runtime.progress import Progress
 from strata_runtime.provider import Provider, make_pool
@@ -83,7 +84,8 @@ class ModelInfo:
 class Model:
     """One network on one provider. For one thread at a time; the caches that it makes are independent.
 
-    `mtp`: the layer that predicts further tokens, when `window.draft` asks for it.
+    `mtp`: the layer that predicts further tokens, when `window.draft` asks for it. `layers_passed`: by prompts so far,
+    which shows others that one is being read.
     """
 
     def __init__(
@@ -114,6 +116,7 @@ class Model:
         self._workspace = Workspace(
             compute, network, max(layer.width for layer in (*layers, *((further,) if further else ())))
         )
+        self.layers_passed = 0
         self.mtp: Mtp | None = None
         if further is not None:
             own = weights.further[0].tensors
@@ -223,16 +226,68 @@ class Model:
             raise UserError(too_wide(tokens, self._most))
         executor = self._windows if window else self._prompts
         with self._compute.passing(), told_what_to_lower(f"a pass of {tokens} tokens"):
-            outcome = self._runner.run(self._pass, Pass(listed, cache, executor, logits, states, window))
+            outcome = self._runner.run(self._pass, Pass(listed, ((tokens, cache),), executor, logits, states, window))
             _check_finite(outcome, cache.length + tokens - outcome.logits.shape[0])
         cache.length += tokens
         return outcome.logits
 
+    @torch.inference_mode()
+    def joint_window(self, parts: Sequence[tuple[Sequence[int], KVCache]], states: torch.Tensor | None) -> Outcome:
+        """Read a verify window of several texts, each behind what is in a cache of its own.
+
+        parts: ids, inside the vocabulary, and cache; together up to `most_rows` tokens, which their caches have room
+        for. Each one's bits are those of a window of its text alone. states: see `forward`. Returns logits of all rows,
+        until the next window. Some may not be finite: the others are none the worse.
+
+        Raises `StallError` as `forward` does; the caches are as before then.
+        """
+        ids = [token for some, _ in parts for token in some]
+        sizes = tuple((len(some), cache) for some, cache in parts)
+        with self._compute.passing(), told_what_to_lower(f"a window of {len(ids)} tokens"):
+            outcome = self._runner.run(self._pass, Pass(ids, sizes, self._windows, "all", states, is_window=True))
+        for tokens, cache in sizes:
+            cache.length += tokens
+        return outcome
+
+    @property
+    def most_rows(self) -> int:
+        """Most tokens of a window."""
+        return MAX_WINDOW if self._most is None else min(self._most, MAX_WINDOW)
+
+    @contextmanager
+    def working(self, lane: int) -> Iterator[None]:
+        """Let the calling thread work on a lane for a while: windows on `WINDOWS`, prompts beside them on another one.
+
+        Passes of prompts that do not fit a window may run on other lanes, one at a time.
+        """
+        with self._compute.working(lane):
+            yield
+
+    @property
+    def worker_cpus(self) -> frozenset[int]:
+        """CPUs that the pool's workers are pinned to."""
+        return frozenset(self._host.pool.cpus)
+
+    def settle(self) -> None:
+        """Wait until what the calling thread asked for is done, so that another lane can read it."""
+        self._compute.settle()
+
+    @contextmanager
+    def going_first(self) -> Iterator[None]:
+        """Keep what other lanes ask of the pool from running for a while."""
+        pool = self._host.pool
+        pool.hold()
+        try:
+            yield
+        finally:
+            pool.let_go()
+
     def _pass(self, ids: torch.Tensor, reach: Reach, work: Pass) -> torch.Tensor:
-        buffers = self._workspace.buffers(reach.tokens)
+        buffers = self._workspace.buffers(ids.shape[0])
         self._embedding(ids, buffers.hidden)
         for index, layer in enumerate(self._layers):
             layer(buffers, reach, index, work.executor)
+            self.layers_passed += not work.is_window
         result = self._logits(buffers.hidden, work.logits, work.states)
         work.executor.laps.lap("head")
         return result

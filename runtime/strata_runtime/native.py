@@ -14,7 +14,7 @@ from typing import Protocol
 from strata_runtime.native_device import DeviceKernels
 from strata_runtime.native_layers import HeadRules, HeadShape
 
-ABI_VERSION = 11
+ABI_VERSION = 12
 """Version of the protocol below; a compiled module that says another one is refused before it is imported."""
 
 
@@ -27,6 +27,23 @@ class Pool(Protocol):
     @property
     def threads(self) -> int:
         """Workers, the calling thread included."""
+        ...
+
+    @property
+    def cpus(self) -> list[int]:
+        """Those that workers, without the calling thread, are pinned to."""
+        ...
+
+    def behind(self) -> Pool:
+        """Return the same workers for jobs that let all others go first: they step aside in the middle, and wait."""
+        ...
+
+    def hold(self) -> None:
+        """Keep the jobs of `behind` from working until as many calls of `let_go`."""
+        ...
+
+    def let_go(self) -> None:
+        """See `hold`."""
         ...
 
     def close(self) -> None:

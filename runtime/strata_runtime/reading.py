@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Literal, cast
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, cast
 
 import torch
 
 from strata_runtime.drafts.drafter import Drafter
 from strata_runtime.errors import NotFiniteError, StallError, UserError
 from strata_runtime.hybrid.placement import ExpertProfile
+from strata_runtime.layers.kv_cache import KVCache
 from strata_runtime.phases import WindowPhases
 from strata_runtime.progress import Progress
 from strata_runtime.sampling import Row
@@ -19,6 +21,19 @@ if TYPE_CHECKING:
     from strata_runtime.model import Model
 
 _CLOSED = "the engine is closed: load it again"
+_LENT = "a batch works with this engine's model: ask the batch, or close it first"
+
+
+def read_pass(model: Model, cache: KVCache, at: int, ids: Sequence[int], drafter: Drafter) -> Row:
+    """Read tokens of a prompt from position `at` on in one pass; return the last one's logits, float32 [vocab].
+
+    Raises `UserError` when they are not finite.
+    """
+    cache.truncate(at)
+    states = model.new_states(len(ids)) if drafter.wants_states else None
+    rows = model.forward(torch.tensor(ids), cache, logits="last", states=states)
+    drafter.seen(at, ids, states)
+    return cast(Row, rows[0].numpy())
 
 
 class Reader:
@@ -33,7 +48,7 @@ class Reader:
         self._chunk = chunk
         self._cache = model.new_cache(context)
         self._owner: object = None
-        self._is_open = True
+        self._is_open, self._is_lent = True, False
         self._process = os.getpid()  # the workers do not survive fork()
 
     @property
@@ -46,6 +61,20 @@ class Reader:
         """Where the time of windows went so far; None unless `verify.profile` is on."""
         return self._model.phases
 
+    def lend(self) -> tuple[Model, KVCache]:
+        """Give model and cache away: whoever owns a text here cannot go on, until `take_back`.
+
+        Raises `UserError` when the engine is closed, in a forked process, and when they are given away already.
+        """
+        with self._reading(self, 0):
+            self._is_lent = True
+        return self._model, self._cache
+
+    def take_back(self) -> None:
+        """End what `lend` began."""
+        self._is_lent = False
+        self._owner = None
+
     def read(self, owner: object, ids: Sequence[int], drafter: Drafter, progress: Progress | None = None) -> Row:
         """Begin the owner's text with one or more `ids`; return the last one's logits, float32 [vocab].
 
@@ -54,13 +83,11 @@ class Reader:
         for start in range(0, len(ids), self._chunk):
             if progress is not None:
                 progress(start, len(ids))
-            chunk = ids[start : start + self._chunk]
-            states = self._states(len(chunk), drafter.wants_states)
-            rows = self._forward(owner, start, chunk, "last", states)
-            drafter.seen(start, chunk, states)
+            with self._reading(owner, start):
+                row = read_pass(self._model, self._cache, start, ids[start : start + self._chunk], drafter)
         if progress is not None:
             progress(len(ids), len(ids))
-        return cast(Row, rows[0])
+        return row
 
     def window(self, owner: object, at: int, ids: Sequence[int], wants_states: bool) -> tuple[Row, torch.Tensor | None]:
         """Read a token of the owner's text at position `at` and drafts behind it, and forget what was behind `at`.
@@ -70,9 +97,9 @@ class Reader:
 
         Raises `UserError` as `read` does, when another owner began meanwhile, and when the window came to no end.
         """
-        states = self._states(len(ids), wants_states)
+        states = self._model.new_states(len(ids)) if wants_states else None
         try:
-            return self._forward(owner, at, ids, "all", states, window=True), states
+            return self._all(owner, at, ids, states, window=True), states
         except NotFiniteError:
             if len(ids) == 1:
                 raise
@@ -85,7 +112,7 @@ class Reader:
         """
         step = width or self._chunk
         for start in range(0, len(ids), step):
-            yield self._forward(owner, start, ids[start : start + step], "all", None, window=width is not None)
+            yield self._all(owner, start, ids[start : start + step], None, window=width is not None)
 
     def profile(self, owner: object, texts: Sequence[Sequence[int]], progress: Progress | None = None) -> ExpertProfile:
         """Read texts, and count the experts that were chosen."""
@@ -93,8 +120,9 @@ class Reader:
         with self._model.counting() as counts:
             for ids in texts:
                 for start in range(0, len(ids), self._chunk):
-                    chunk = ids[start : start + self._chunk]
-                    self._forward(owner, start, chunk, "last", None)
+                    chunk = torch.tensor(ids[start : start + self._chunk])
+                    with self._reading(owner, start):
+                        self._model.forward(chunk, self._cache)
                     tokens += len(chunk)
                     if progress is not None:
                         progress(tokens, total)
@@ -102,6 +130,8 @@ class Reader:
 
     def require(self, owner: object) -> None:
         """Raise `UserError` unless the cache still is the owner's."""
+        if self._is_lent:
+            raise UserError(_LENT)
         if self._owner is not owner:
             raise UserError("this generation cannot go on: another one began on the same engine")
 
@@ -111,19 +141,14 @@ class Reader:
             self._is_open = False
             self._model.close()
 
-    def _states(self, tokens: int, wanted: bool) -> torch.Tensor | None:
-        return self._model.new_states(tokens) if wanted else None
+    def _all(self, owner: object, at: int, ids: Sequence[int], states: torch.Tensor | None, *, window: bool) -> Row:
+        with self._reading(owner, at):
+            rows = self._model.forward(torch.tensor(ids), self._cache, logits="all", states=states, window=window)
+        return cast(Row, rows.numpy())
 
-    def _forward(
-        self,
-        owner: object,
-        at: int,
-        ids: Sequence[int],
-        logits: Literal["last", "all"],
-        states: torch.Tensor | None,
-        *,
-        window: bool = False,
-    ) -> Row:
+    @contextmanager
+    def _reading(self, owner: object, at: int) -> Iterator[None]:
+        """Go around one pass from position `at` of the owner's text on."""
         if not self._is_open:
             raise UserError(_CLOSED)
         if os.getpid() != self._process:
@@ -133,9 +158,8 @@ class Reader:
         self.require(owner)
         self._cache.truncate(at)
         try:
-            rows = self._model.forward(torch.tensor(ids), self._cache, logits=logits, states=states, window=window)
+            yield
         except (RuntimeError, StallError):
             if self._is_open:
                 raise
             raise UserError(_CLOSED) from None  # by another thread, in the middle of the pass
-        return cast(Row, rows.numpy())

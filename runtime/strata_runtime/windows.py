@@ -10,17 +10,29 @@ import torch
 
 from strata_runtime.drafts.drafter import Best, Drafter
 from strata_runtime.drafts.width import Width
-from strata_runtime.progress import Progress
-from strata_runtime.reading import Reader
 from strata_runtime.request import Acceptance
 from strata_runtime.sampling import Row
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """`ids` that are to share a pass, from position `at` on: the newest token, then drafts.
+
+    `width`: what chose how many, and learns what came of it. `began`: when drafting did, of `perf_counter`.
+    """
+
+    at: int
+    ids: Sequence[int]
+    width: Width
+    began: float
 
 
 @dataclass(slots=True)
 class _Window:
     """`ids` from position `at` on, which shared a pass: the newest token, then drafts; and the logits after each.
 
-    `states`: what the drafter is to get of them. `seconds`: time of drafting and of the pass.
+    `states`: what the drafter is to get of them. `seconds`: time of drafting and of the pass. `width`: None for the end
+    of the prompt.
     """
 
     at: int
@@ -28,6 +40,7 @@ class _Window:
     rows: Row
     states: torch.Tensor | None
     seconds: float
+    width: Width | None
     right: int = field(default=0, init=False)  # drafts that were, in front of any that was not
     is_open: bool = field(default=True, init=False)
 
@@ -40,17 +53,17 @@ class _Window:
 
 
 class Windows:
-    """The passes of one text: logits one by one, whatever the width of the windows that they come from.
+    """The windows of one text: what each is to read, and its logits one by one. Who reads them is not its business.
 
     Logits are those of reading token by token, bit for bit: the rows of one pass do not depend on each other's company,
     and what was read of wrong drafts is overwritten.
     """
 
-    def __init__(self, reader: Reader, prompt: Sequence[int], drafter: Drafter, width: Width, best: Best) -> None:
+    def __init__(self, drafter: Drafter, best: Best) -> None:
         """`best`: what `Drafter.draft` wants to know of logits."""
-        self._reader, self._drafter, self._width, self._best = reader, drafter, width, best
-        self._prompt = prompt
+        self._drafter, self._best = drafter, best
         self._window: _Window | None = None
+        self._proposal: Proposal | None = None
         self._newest = 0
         self._windows = self._taken = self._drafted = self._accepted = 0
 
@@ -60,46 +73,57 @@ class Windows:
         rate = self._taken / self._windows if self._windows else 0.0
         return Acceptance(self._drafter.name, self._windows, self._drafted, self._accepted, rate)
 
-    def row(self, room: int, progress: Progress | None) -> Row:
-        """Return the logits of the next token, float32 [vocab]; the first call reads the prompt.
+    def begin(self, at: int, token: int, row: Row) -> None:
+        """Take the logits, float32 [vocab], of the prompt's last token, at position `at`."""
+        self._window = _Window(at, (token,), row[None], None, 0.0, None)
 
-        room: how many tokens may still be drawn, at least 1 after the prompt. progress: of the prompt.
-        """
-        window = self._window
-        if window is None:
-            last = self._reader.read(self, self._prompt, self._drafter, progress)
-            window = _Window(len(self._prompt) - 1, self._prompt[-1:], last[None], None, 0.0)
-        elif not window.is_open:
-            if self._windows:
-                self._drafter.seen(window.at, *_standing(window))
-            window = self._pass(window.at + window.right + 1, room)
-            self._windows += 1
-        self._window = window
-        row: Row = window.rows[window.right]
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the next token's logits are not there yet: a proposal is to be read."""
+        return not self._open.is_open
+
+    @property
+    def row(self) -> Row:
+        """The logits of the next token, float32 [vocab]."""
+        row: Row = self._open.rows[self._open.right]
         return row
+
+    def propose(self, room: int, width: Width) -> Proposal:
+        """Return what the next window is to read. room: how many tokens may still be drawn, at least 1."""
+        window, began = self._open, perf_counter()
+        if window.width is not None:
+            self._drafter.seen(window.at, *_standing(window))
+        at = window.at + window.right + 1
+        drafts: list[int] = []
+        count = min(width.choose(), room) - 1
+        if count > 0:
+            drafts = self._drafter.draft(at, self._newest, count, self._best)
+        self._proposal = Proposal(at, [self._newest, *drafts], width, began)
+        return self._proposal
+
+    def give(self, rows: Row, states: torch.Tensor | None) -> None:
+        """Take what was read of the proposal's first ids: logits, float32 [n, vocab], and states if they are wanted."""
+        proposal = self._proposal
+        assert proposal is not None
+        seconds = perf_counter() - proposal.began
+        self._window = _Window(proposal.at, proposal.ids[: len(rows)], rows, states, seconds, proposal.width)
+        self._windows += 1
 
     def take(self, token: int) -> None:
         """Take note of the token that was drawn from `row`'s logits."""
-        window = self._window
-        assert window is not None
+        window = self._open
         self._newest = token
-        self._taken += self._windows > 0
+        self._taken += window.width is not None
         if window.take(token):
             self._drafted += 1 if window.is_open else len(window.ids) - 1 - window.right
             self._accepted += window.is_open
-        if not window.is_open and self._windows:
-            self._width.record(len(window.ids), window.right, window.seconds)
+        if not window.is_open and window.width is not None:
+            window.width.record(len(window.ids), window.right, window.seconds)
 
-    def _pass(self, at: int, room: int) -> _Window:
-        started = perf_counter()
-        self._reader.require(self)
-        drafts: list[int] = []
-        count = min(self._width.choose(), room) - 1
-        if count > 0:
-            drafts = self._drafter.draft(at, self._newest, count, self._best)
-        ids = [self._newest, *drafts]
-        rows, states = self._reader.window(self, at, ids, self._drafter.wants_states)
-        return _Window(at, ids[: len(rows)], rows, states, perf_counter() - started)
+    @property
+    def _open(self) -> _Window:
+        assert self._window is not None
+        return self._window
 
 
 def _standing(window: _Window) -> tuple[Sequence[int], torch.Tensor | None]:

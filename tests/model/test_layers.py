@@ -15,7 +15,7 @@ from strata_gen.specs import load_specs
 from strata_runtime.checkpoint.config import read_config
 from strata_runtime.checkpoint.network import Network, read_network
 from strata_runtime.errors import UserError
-from strata_runtime.layers.buffers import Workspace
+from strata_runtime.layers.buffers import Workspace, make_buffers
 from strata_runtime.layers.caches import make_cache
 from strata_runtime.layers.compute import Activation
 from strata_runtime.layers.linear import Linear
@@ -182,14 +182,33 @@ def test_a_cache_that_memory_does_not_hold_says_how_large_it_is(
 # --- buffers
 
 
-def test_buffers_are_kept_for_short_passes_and_for_the_last_long_one(network: Network) -> None:
+def test_buffers_are_kept_for_short_passes_and_for_the_longest_one(network: Network) -> None:
     workspace = Workspace(COMPUTE, network, 16)
     kept = [workspace.buffers(tokens) for tokens in range(1, MAX_WINDOW + 1)]
     long = workspace.buffers(100)
     assert [workspace.buffers(tokens) for tokens in range(1, MAX_WINDOW + 1)] == kept
     assert workspace.buffers(100) is long
-    assert workspace.buffers(50).hidden.shape == (50, network.hidden_size)
-    assert workspace.buffers(100) is not long
+    shorter = workspace.buffers(50)
+    assert shorter.tokens == 50
+    for name in ("hidden", "added", "q", "k", "v", "up", "router", "expert_ids", "expert_rows"):
+        mine, theirs, own = getattr(shorter, name), getattr(long, name), make_buffers(COMPUTE, network, 16, 50)
+        assert mine.shape == getattr(own, name).shape
+        assert mine.data_ptr() == theirs.data_ptr()
+    for name in ("normed", "attended", "gate"):
+        assert getattr(shorter, name).values.shape == getattr(own, name).values.shape
+    assert workspace.buffers(100) is long
+    assert workspace.buffers(101) is not long
+
+
+def test_each_lane_has_buffers_of_its_own(network: Network) -> None:
+    workspace = Workspace(COMPUTE, network, 16)
+    for tokens in (3, 20):
+        own = workspace.buffers(tokens)
+        with COMPUTE.working(1):
+            other = workspace.buffers(tokens)
+            assert other.hidden.data_ptr() != own.hidden.data_ptr()
+            assert workspace.buffers(tokens) is other
+        assert workspace.buffers(tokens) is own
 
 
 def test_the_widest_window_is_the_one_of_the_knobs() -> None:

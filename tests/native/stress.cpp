@@ -149,6 +149,78 @@ void many_callers(int batches) {
   for (std::thread& caller : callers) caller.join();
 }
 
+// Sessions of the last turn step aside for others between chunks, and lose neither items nor what is in their memory.
+void turns(int batches) {
+  constexpr std::size_t kBytes = 4096;
+  BasicPool<Sleepy> pool(options(3, true), pretended(true));
+  std::atomic<int> inside{0};
+  std::atomic<bool> is_over{false};
+  std::vector<std::thread> last;
+  for (int caller = 0; caller < 2; ++caller) {
+    last.emplace_back([&, caller] {
+      std::vector<std::uint32_t> items(2048);
+      while (!is_over.load()) {
+        auto session = pool.open(strata::Turn::kLast);
+        std::byte* memory = session.scratch(kBytes);
+        std::fill_n(memory, kBytes, static_cast<std::byte>(caller + 1));
+        std::fill(items.begin(), items.end(), 0u);
+        session.run(items.size(), 1 + below(100), [&](std::size_t begin, std::size_t end) {
+          inside.fetch_add(1);
+          nap(20);
+          for (std::size_t i = begin; i < end; ++i) ++items[i];
+          inside.fetch_sub(1);
+        });
+        for (const std::uint32_t item : items) require(item == 1, "an item did not run exactly once");
+        for (std::size_t i = 0; i < kBytes; ++i)
+          require(memory[i] == static_cast<std::byte>(caller + 1), "memory of a session that stepped aside");
+      }
+    });
+  }
+  std::vector<std::thread> first;
+  for (int caller = 0; caller < 2; ++caller) {
+    first.emplace_back([&] {
+      std::vector<std::uint32_t> items(4096);
+      for (int batch = 0; batch < batches; ++batch) {
+        const bool holds = below(2) == 0;
+        if (holds) pool.hold();
+        for (int again = 0; again < 3; ++again) {
+          auto session = pool.open();
+          require(inside.load() == 0, "a chunk of the last turn beside a session of the first");
+          session.scratch(kBytes)[0] = std::byte{0xff};
+          run_batch(session, items, static_cast<std::uint32_t>(batch) + 1);
+          require(inside.load() == 0, "a chunk of the last turn beside a session of the first");
+        }
+        if (holds) pool.let_go();
+        nap(5);
+      }
+    });
+  }
+  for (std::thread& caller : first) caller.join();
+  is_over.store(true);
+  for (std::thread& caller : last) caller.join();
+}
+
+// A session that has stepped aside for a hold ends with an error when the pool is closed.
+void closed_aside(int rounds) {
+  for (int round = 0; round < rounds; ++round) {
+    BasicPool<Sleepy> pool(options(2, true), pretended(true));
+    pool.hold();
+    std::atomic<bool> told{false};
+    std::thread waiting([&] {
+      try {
+        pool.open(strata::Turn::kLast);
+        fail("the last turn came although the pool was held");
+      } catch (const std::runtime_error&) {
+        told.store(true);
+      }
+    });
+    std::this_thread::sleep_for(microseconds(below(500)));
+    pool.close();
+    waiting.join();
+    require(told.load(), "nobody was told");
+  }
+}
+
 void exceptions(int batches) {
   BasicPool<Sleepy> pool(options(4, false), pretended(false));
   std::vector<std::uint32_t> items(4096);
@@ -272,6 +344,8 @@ int main(int count, char** arguments) {
   }
   timed("lookalike batches", [&] { lookalikes(batches / 20 + 1); });
   timed("many callers", [&] { many_callers(batches / 20 + 4); });
+  timed("turns", [&] { turns(batches / 200 + 4); });
+  timed("closed aside", [&] { closed_aside(batches / 1000 + 1); });
   timed("exceptions", [&] { exceptions(batches / 100 + 1); });
   timed("dropped chunks", [&] { dropped_chunks(batches / 2000 + 1); });
   timed("impatience", [&] { impatience(batches / 1000 + 1); });

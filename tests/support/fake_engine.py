@@ -1,6 +1,7 @@
 """Doubles of a kernels package and a network: any logits, without a compiler or weights."""
 
 import os
+import threading
 from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -38,6 +39,14 @@ KNOBS = (
     knob("window.ngram_least", "int", 2, range=Range(minimum=1), help="Fewest tokens that occurred."),
     knob("window.width", "int", 0, range=Range(minimum=0, maximum=8), help="Tokens of a window."),
     knob("window.max_tokens", "int", 8, help="Widest window."),
+    knob("batch.slots", "int", 1, range=Range(minimum=1), help="Requests at a time."),
+    knob("batch.queue", "int", 64, range=Range(minimum=0), help="Requests that wait."),
+    knob("batch.prefix", "enum", "exact", choices=("off", "exact", "on"), help="What is not read again."),
+    knob("batch.prefix_mib", "int", 0, range=Range(minimum=0), help="Memory for prefixes."),
+    knob("piped.concurrent", "bool", False, help="Reading beside windows."),
+    knob("piped.piece", "int", 0, range=Range(minimum=0), help="Tokens between windows."),
+    knob("piped.give_way", "int", 4, range=Range(minimum=1), help="By how many tokens others are shorter."),
+    knob("verify.timeout", "duration", 10_000_000_000, help="Patience."),
     knob("eval.logpos", "path", None, help="File of a record."),
     knob("verify.defer_cpu", "enum", "0", choices=("0", "1", "check"), help="Late rows."),
     knob("verify.device_plan", "bool", False, help="Who plans."),
@@ -109,6 +118,12 @@ class FakeCache:
     def bytes(self):
         return self.capacity * 64
 
+    def begin(self, length):
+        return torch.tensor(self.ids[:length]).reshape(1, 1, 1, -1)
+
+    def fill(self, begin):
+        self.ids[:] = begin.flatten().tolist()
+
     def truncate(self, length):
         assert 0 <= length <= len(self.ids)
         del self.ids[length:]
@@ -119,14 +134,22 @@ Logits = Callable[[list[int]], np.ndarray]
 
 
 class FakeModel:
-    """A network whose logits are any function of the tokens read. Records the passes: [(tokens, at, logits)]."""
+    """A network whose logits are any function of the tokens read.
+
+    Records the passes, [(tokens, at, logits)], and joint windows: [(tokens, at) of each part].
+    """
 
     def __init__(self, vocab_size, logits: Logits, context_length=64):
         self.logits = logits
         self.passes = []
+        self.windows = []
         self.closed = 0
         self.mtp = None
         self.phases = None
+        self.most_rows = 8
+        self.layers_passed = 0
+        self.worker_cpus = frozenset()
+        self.lanes = threading.local()
         self.is_on_pool = True
         self.info = ModelInfo(
             path=Path("fake"),
@@ -163,6 +186,7 @@ class FakeModel:
         assert len(ids) > 0
         assert cache.length + len(ids) <= cache.capacity
         self.passes.append((len(ids), cache.length, logits))
+        self.layers_passed += 1
         rows = []
         if states is not None:
             states[:] = torch.arange(cache.length, cache.length + len(ids))[:, None]
@@ -170,6 +194,37 @@ class FakeModel:
             cache.ids.append(token)
             rows.append(self.logits(cache.ids))
         return torch.from_numpy(np.stack(rows if logits == "all" else rows[-1:]).astype(np.float32))
+
+    def joint_window(self, parts, states):
+        assert not self.closed
+        assert self.lane == 0
+        assert 0 < sum(len(ids) for ids, _ in parts) <= self.most_rows
+        self.windows.append([(len(ids), cache.length) for ids, cache in parts])
+        rows = []
+        for ids, cache in parts:
+            for token in ids:
+                if states is not None:
+                    states[len(rows)] = cache.length
+                cache.ids.append(token)
+                rows.append(self.logits(cache.ids))
+        logits = torch.from_numpy(np.stack(rows).astype(np.float32))
+        return SimpleNamespace(logits=logits, total=float(logits.sum()))
+
+    @property
+    def lane(self):
+        return getattr(self.lanes, "lane", None)
+
+    @contextmanager
+    def working(self, lane):
+        self.lanes.lane = lane
+        yield
+
+    @contextmanager
+    def going_first(self):
+        yield
+
+    def settle(self):
+        pass
 
     @contextmanager
     def computing(self, native, pool, around=None):

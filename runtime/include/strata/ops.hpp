@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 
 #include "strata/kernels/level.hpp"
 #include "strata/pool.hpp"
@@ -12,15 +13,27 @@
 namespace strata {
 
 // Where and how operations run. `claim_rows`: output rows that a worker claims at a time, 0 for a choice by the size of
-// the job. `fetches_ahead`: kernels for few tokens fetch memory ahead by hand. Neither changes a bit of any result.
+// the job. `fetches_ahead`: kernels for few tokens fetch memory ahead by hand. `turn`: that of all operations. None of
+// them changes a bit of any result.
 struct Runner {
   Runner(const LevelKernels& level, const PoolOptions& options, std::size_t rows_per_claim)
-      : kernels(level), pool(options), claim_rows(rows_per_claim) {}
+      : kernels(level), workers(std::make_shared<Pool>(options)), pool(*workers), claim_rows(rows_per_claim) {}
+
+  // The same workers, for operations that let all others go first.
+  Runner behind() const {
+    Runner last(*this);
+    last.turn = Turn::kLast;
+    return last;
+  }
+
+  Pool::Session open() const { return pool.open(turn); }
 
   const LevelKernels& kernels;
-  Pool pool;
+  std::shared_ptr<Pool> workers;
+  Pool& pool;
   std::size_t claim_rows;
   bool fetches_ahead = false;
+  Turn turn = Turn::kFirst;
 };
 
 // Whether this CPU reads weights faster when kernels for few tokens fetch ahead by hand. Timed with the runner's

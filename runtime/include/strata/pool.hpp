@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -41,6 +42,10 @@ struct PoolBusy : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// Who goes first where several threads want the pool. A session of the last turn steps aside, between two chunks, while
+// one of the first turn waits or the pool is held; it waits without an end.
+enum class Turn { kFirst, kLast };
+
 // Does nothing: what production code runs. Tests replace it to put threads to sleep at the worst moments.
 struct NoHooks {
   static void before_claim() noexcept {}
@@ -77,6 +82,7 @@ class BasicPool {
     try {
       for (int index = 1; index < workers_; ++index) {
         const int cpu = pin ? cpus.cores[static_cast<std::size_t>(index) % cores] : -1;
+        if (pin) pinned_.push_back(cpu);
         threads_->emplace_back([this, cpu] { serve(cpu); });
       }
     } catch (...) {
@@ -92,6 +98,9 @@ class BasicPool {
 
   int threads() const noexcept { return workers_; }
   bool spins() const noexcept { return spin_.count() > 0; }
+
+  // The CPUs of workers that are pinned.
+  const std::vector<int>& pinned() const noexcept { return pinned_; }
 
   // Whether workers stay awake between sessions, where the next one comes too soon for sleep to be worth it.
   void stay_awake(bool is_on) noexcept { awake_.store(is_on, std::memory_order_relaxed); }
@@ -110,19 +119,27 @@ class BasicPool {
 
   // Waits for the sessions of other threads. Throws PoolBusy when patience is over, std::runtime_error on a closed
   // pool.
-  Session open() {
+  Session open(Turn turn = Turn::kFirst) {
     if (getpid() != owner_)
       throw std::logic_error("this pool was made before fork(): make another in the child process");
+    // One session of the last turn at a time, also while it has stepped aside: its memory stays.
+    std::unique_lock<std::mutex> alone;
+    if (turn == Turn::kLast) alone = std::unique_lock(last_mutex_);
     std::unique_lock lock(mutex_);
-    const auto is_free = [&] { return !is_taken_; };
-    if (patience_.count() == 0) {
-      free_.wait(lock, is_free);
-    } else if (!free_.wait_for(lock, patience_, is_free)) {
-      throw PoolBusy("another thread does not give the pool back");
-    }
-    if (stop_.load(std::memory_order_relaxed)) throw std::runtime_error("the pool is closed");
-    is_taken_ = true;
-    return Session(*this);
+    take(lock, turn);
+    return Session(*this, turn, std::move(alone));
+  }
+
+  // Keeps sessions of the last turn from working until as many calls of `let_go`.
+  void hold() noexcept {
+    const std::lock_guard lock(mutex_);
+    wanted_.fetch_add(1, std::memory_order_relaxed);
+  }
+
+  void let_go() noexcept {
+    const std::lock_guard lock(mutex_);
+    wanted_.fetch_sub(1, std::memory_order_relaxed);
+    free_.notify_all();
   }
 
  private:
@@ -132,7 +149,8 @@ class BasicPool {
   struct Phase {
     void (*invoke)(void* body, std::size_t begin, std::size_t end) = nullptr;
     void* body = nullptr;
-    std::size_t count = 0;
+    std::size_t first = 0;
+    std::size_t count = 0;  // where it ends
     std::size_t grain = 0;
     std::uint32_t chunks = 0;
   };
@@ -147,14 +165,32 @@ class BasicPool {
 
   static std::uint32_t left(std::uint64_t word) noexcept { return static_cast<std::uint32_t>(word); }
 
+  bool is_wanted() const noexcept { return wanted_.load(std::memory_order_relaxed) > 0; }
+
+  void take(std::unique_lock<std::mutex>& lock, Turn turn) {
+    const bool is_first = turn == Turn::kFirst;
+    const auto may_go = [&] {
+      return !is_taken_ && (is_first || !is_wanted() || stop_.load(std::memory_order_relaxed));
+    };
+    wanted_.fetch_add(is_first, std::memory_order_relaxed);
+    const bool has_it =
+        is_first && patience_.count() > 0 ? free_.wait_for(lock, patience_, may_go) : (free_.wait(lock, may_go), true);
+    wanted_.fetch_sub(is_first, std::memory_order_relaxed);
+    if (!has_it || stop_.load(std::memory_order_relaxed)) free_.notify_all();  // who waited for this thread to go first
+    if (!has_it) throw PoolBusy("another thread does not give the pool back");
+    if (stop_.load(std::memory_order_relaxed)) throw std::runtime_error("the pool is closed");
+    is_taken_ = true;
+  }
+
   void give_back() noexcept {
     in_session_.store(false, std::memory_order_relaxed);
     const std::lock_guard lock(mutex_);
     is_taken_ = false;
-    free_.notify_one();  // while it is locked: who is woken may destroy the pool
+    free_.notify_all();  // while it is locked: who is woken may destroy the pool
   }
 
-  void run(const Phase& phase) {
+  // Returns how many chunks were left undone, which only happens in the last turn: those at the end.
+  std::uint32_t run(const Phase& phase, Turn turn) {
     phase_ = phase;
     failed_.store(false, std::memory_order_relaxed);
     pending_.store(phase.chunks, std::memory_order_relaxed);
@@ -162,7 +198,7 @@ class BasicPool {
     claims_.store(static_cast<std::uint64_t>(epoch_) << 32 | phase.chunks, std::memory_order_release);
     bell_.fetch_add(1, std::memory_order_release);
     wake(phase.chunks - 1);
-    work();
+    const std::uint32_t undone = work(turn);
     for (int spins = 0; pending_.load(std::memory_order_acquire) != 0;) {
       if (spins < kBriefSpins) {
         ++spins;
@@ -172,6 +208,7 @@ class BasicPool {
       }
     }
     if (failed_.load(std::memory_order_relaxed)) std::rethrow_exception(std::exchange(error_, nullptr));
+    return undone;
   }
 
   // Wakes as many sleeping workers as can find something to do. One that is missed costs time only: the caller claims
@@ -184,22 +221,27 @@ class BasicPool {
     for (std::uint32_t helper = 0; helper < helpers; ++helper) bell_.notify_one();
   }
 
-  // Claims and runs chunks of the current phase until none is left.
-  void work() noexcept {
+  // Claims and runs chunks of the current phase until none is left. In the last turn whoever opened the session claims
+  // all the others when the pool is wanted: returns how many, and leaves them undone.
+  std::uint32_t work(Turn turn = Turn::kFirst) noexcept {
     std::uint64_t word = claims_.load(std::memory_order_acquire);
     while (left(word) != 0) {
       Hooks::before_claim();
-      if (!claims_.compare_exchange_weak(word, word - 1, std::memory_order_acq_rel, std::memory_order_acquire))
+      const std::uint32_t claimed = turn == Turn::kLast && is_wanted() ? left(word) : 1;
+      if (!claims_.compare_exchange_weak(word, word - claimed, std::memory_order_acq_rel, std::memory_order_acquire))
         continue;
-      run_chunk(phase_.chunks - left(word));
-      pending_.fetch_sub(1, std::memory_order_release);
+      const bool is_leaving = turn == Turn::kLast && claimed > 1;
+      if (!is_leaving) run_chunk(phase_.chunks - left(word));
+      pending_.fetch_sub(claimed, std::memory_order_release);
+      if (is_leaving) return claimed;
       word = claims_.load(std::memory_order_acquire);
     }
+    return 0;
   }
 
   void run_chunk(std::uint32_t chunk) noexcept {
     if (failed_.load(std::memory_order_relaxed)) return;
-    const std::size_t begin = chunk * phase_.grain;
+    const std::size_t begin = phase_.first + chunk * phase_.grain;
     const std::size_t end = phase_.count - begin < phase_.grain ? phase_.count : begin + phase_.grain;
     try {
       phase_.invoke(phase_.body, begin, end);
@@ -256,10 +298,12 @@ class BasicPool {
   const std::chrono::nanoseconds spin_;
   const std::chrono::nanoseconds patience_;
   const pid_t owner_;
-  std::mutex mutex_;  // guards what follows
+  std::vector<int> pinned_;
+  std::mutex last_mutex_;  // of the session of the last turn
+  std::mutex mutex_;       // guards what follows
   std::condition_variable free_;
-  bool is_taken_ = false;  // by a session
-  Workspace workspace_;
+  bool is_taken_ = false;                // by a session
+  std::array<Workspace, 2> workspaces_;  // by turn: a session that steps aside keeps what it has there
   std::uint32_t epoch_ = 0;
   Phase phase_;
   std::mutex error_mutex_;
@@ -269,6 +313,7 @@ class BasicPool {
   std::atomic<bool> failed_{false};
   alignas(64) std::atomic<std::uint32_t> bell_{0};  // rung when a phase begins, and to stop
   std::atomic<bool> in_session_{false};
+  std::atomic<int> wanted_{0};  // sessions of the first turn that wait, and holds; written while it is locked
   std::atomic<bool> awake_{false};
   std::atomic<bool> stop_{false};
   std::unique_ptr<std::vector<std::thread>> threads_;
@@ -280,39 +325,67 @@ class BasicPool<Hooks>::Session {
  public:
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
-  ~Session() { pool_.give_back(); }
+  ~Session() {
+    if (alone_) alone_.unlock();
+    if (is_open_) pool_.give_back();
+  }
 
   int threads() const noexcept { return pool_.workers_; }
 
   // Memory that stays until the session ends, aligned to 64 bytes; contents are left over from before.
-  std::byte* scratch(std::size_t bytes) { return pool_.workspace_.reserve(bytes); }
+  std::byte* scratch(std::size_t bytes) { return pool_.workspaces_[turn_ == Turn::kLast ? 1 : 0].reserve(bytes); }
 
   // Calls body(begin, end) for ranges of at most `grain` items that cover [0, count) once, on any thread and in any
   // order, and returns when all are done. Rethrows the first exception of a body; ranges not yet begun are dropped
-  // then.
+  // then. In the last turn it may step aside, and throws std::runtime_error when the pool is closed meanwhile.
   template <class Body>
   void run(std::size_t count, std::size_t grain, Body&& body) {
-    if (count == 0) return;
     grain = grain == 0 ? 1 : grain;
-    if (const std::size_t fit = (count - 1) / UINT32_MAX + 1; grain < fit) grain = fit;
-    const std::size_t chunks = (count - 1) / grain + 1;
-    if (chunks == 1 || pool_.workers_ == 1) {
-      for (std::size_t begin = 0; begin < count; begin += grain) {
-        body(begin, count - begin < grain ? count : begin + grain);
-      }
-      return;
+    if (const std::size_t fit = count / UINT32_MAX + 1; grain < fit) grain = fit;
+    for (std::size_t first = 0; first < count;) {
+      first = run_from(first, count, grain, body);
+      if (first < count) step_aside();
     }
-    using Plain = std::remove_reference_t<Body>;
-    pool_.in_session_.store(true, std::memory_order_relaxed);
-    pool_.run({[](void* self, std::size_t begin, std::size_t end) { (*static_cast<Plain*>(self))(begin, end); },
-               const_cast<void*>(static_cast<const void*>(&body)), count, grain, static_cast<std::uint32_t>(chunks)});
   }
 
  private:
   friend class BasicPool;
-  explicit Session(BasicPool& pool) : pool_(pool) {}
+  Session(BasicPool& pool, Turn turn, std::unique_lock<std::mutex> alone)
+      : pool_(pool), turn_(turn), alone_(std::move(alone)) {}
+
+  // Returns where it stopped.
+  template <class Body>
+  std::size_t run_from(std::size_t first, std::size_t count, std::size_t grain, Body& body) {
+    const std::size_t chunks = (count - first - 1) / grain + 1;
+    if (chunks == 1 || pool_.workers_ == 1) {
+      for (std::size_t begin = first; begin < count; begin += grain) {
+        if (begin > first && turn_ == Turn::kLast && pool_.is_wanted()) return begin;
+        body(begin, count - begin < grain ? count : begin + grain);
+      }
+      return count;
+    }
+    using Plain = std::remove_reference_t<Body>;
+    pool_.in_session_.store(true, std::memory_order_relaxed);
+    const std::uint32_t undone = pool_.run(
+        {[](void* self, std::size_t begin, std::size_t end) { (*static_cast<Plain*>(self))(begin, end); },
+         const_cast<void*>(static_cast<const void*>(&body)), first, count, grain, static_cast<std::uint32_t>(chunks)},
+        turn_);
+    return undone == 0 ? count : first + (chunks - undone) * grain;
+  }
+
+  void step_aside() {
+    pool_.in_session_.store(false, std::memory_order_relaxed);
+    std::unique_lock lock(pool_.mutex_);
+    is_open_ = pool_.is_taken_ = false;
+    pool_.free_.notify_all();
+    pool_.take(lock, turn_);
+    is_open_ = true;
+  }
 
   BasicPool& pool_;
+  const Turn turn_;
+  std::unique_lock<std::mutex> alone_;  // of the last turn
+  bool is_open_ = true;
 };
 
 using Pool = BasicPool<>;

@@ -15,7 +15,8 @@ from strata_runtime.device.precision import Precision
 from strata_runtime.device.weights import Placed, Uploader
 from strata_runtime.layers.compute import Activation, Embed, RouterRule, Weight
 from strata_runtime.layers.kv_cache import KVCache
-from strata_runtime.layers.reach import Reach
+from strata_runtime.layers.lanes import WINDOWS, Lanes
+from strata_runtime.layers.reach import Part, Reach
 from strata_runtime.layers.threads import cores_for_the_pool
 from strata_runtime.native import NativeModule
 from strata_runtime.native_layers import DeviceCache, HeadRules, HeadShape
@@ -25,26 +26,60 @@ _BLOCK = 32  # columns that share a scale of a quantised row
 
 
 class DeviceCompute:
-    """Kernels of a module on tensors of one torch device. Implements `Compute`. For one thread.
+    """Kernels of a module on tensors of one torch device. Implements `Compute`.
 
-    `is_gpu`: whether windows are a GPU's, or do as those of a GPU do. `inputs`: what a replayed graph reads: token ids
-    and position.
+    `is_gpu`: whether windows are a GPU's, or do as those of a GPU do.
     """
 
     def __init__(
-        self, native: NativeModule, device: torch.device, precision: Precision, uploader: Uploader, *, is_gpu: bool
+        self,
+        native: NativeModule,
+        device: torch.device,
+        precision: Precision,
+        uploader: Uploader,
+        lanes: Lanes,
+        *,
+        is_gpu: bool,
     ) -> None:
         self.device, self.is_gpu = device, is_gpu
-        self.inputs = Inputs(device)
+        self.lanes = lanes
+        self._inputs = {WINDOWS: Inputs(device)}
         self.precision = precision
         self.uploader = uploader
         self._native = native
-        self._workspaces: dict[tuple[HeadShape, int, int], torch.Tensor] = {}
+        self._workspaces: dict[tuple[int, HeadShape, int, int], torch.Tensor] = {}
 
     @property
     def native(self) -> NativeModule:
         """See `Compute`."""
         return self._native
+
+    @property
+    def inputs(self) -> Inputs:
+        """What a replayed graph of the calling thread's lane reads: token ids and positions."""
+        return self._inputs[self.lanes.current]
+
+    @contextmanager
+    def working(self, lane: int) -> Iterator[None]:
+        """See `Compute`: on a stream of the highest or the lowest priority."""
+        if lane not in self._inputs:
+            self._inputs[lane] = Inputs(self.device)
+        with self.lanes.entered(lane), cores_for_the_pool():
+            if self.device.type != "cuda":
+                yield
+                return
+            lowest, highest = torch.cuda.Stream.priority_range()  # type: ignore[call-arg]
+            priority = highest if lane == WINDOWS else lowest
+            stream = torch.cuda.Stream(self.device, priority=priority)  # type: ignore[no-untyped-call]
+            stream.wait_stream(torch.cuda.current_stream(self.device))
+            with torch.cuda.stream(stream):
+                yield
+                stream.synchronize()
+
+    def settle(self) -> None:
+        """See `Compute`."""
+        if self.device.type == "cuda":
+            torch.cuda.current_stream(self.device).synchronize()
 
     @property
     def stream(self) -> int:
@@ -133,63 +168,69 @@ class DeviceCompute:
         """See `Compute`."""
         return self.precision.cache.itemsize * values
 
-    def reach(self, cache: KVCache, tokens: int) -> Reach:
+    def reach(self, parts: Sequence[tuple[int, KVCache]]) -> Reach:
         """See `Compute`."""
-        self.inputs.position.fill_(cache.length)
-        return self.window_reach(cache, tokens)
+        for number, (_, cache) in enumerate(parts):
+            self.inputs.position(number).fill_(cache.length)
+        return self.window_reach(parts)
 
-    def window_reach(self, cache: KVCache, tokens: int) -> Reach:
-        """Look at a cache behind the position that `inputs` will say."""
-        return Reach(tokens, cache.length, cache, cache.angles)
+    def window_reach(self, parts: Sequence[tuple[int, KVCache]]) -> Reach:
+        """Look at caches behind the positions that `inputs` will say."""
+        first, made = 0, []
+        for number, (tokens, cache) in enumerate(parts):
+            made.append(Part(tokens, cache.length, cache, cache.angles, first, number))
+            first += tokens
+        return tuple(made)
 
-    def _layer(self, reach: Reach, layer: int) -> DeviceCache:
-        return reach.address(layer), self.precision.cache_name, reach.cache.capacity
+    def _layer(self, part: Part, layer: int) -> DeviceCache:
+        return part.address(layer), self.precision.cache_name, part.cache.capacity
 
     def prepare_heads(
         self,
         shape: HeadShape,
         rules: HeadRules,
-        reach: Reach,
+        part: Part,
         layer: int,
         heads: tuple[torch.Tensor, torch.Tensor, torch.Tensor],
     ) -> None:
         """See `Compute`."""
-        position = self.inputs.position.data_ptr()
-        queries, keys, values = (each.data_ptr() for each in heads)
-        cache = self._layer(reach, layer)
+        position = self.inputs.position(part.number).data_ptr()
+        queries, keys, values = map(part.rows, heads)
+        cache = self._layer(part, layer)
         self._native.device.prepare_heads(
             shape,
             rules,
             cache,
-            reach.tokens,
+            part.tokens,
             position,
-            reach.cache.angles.data_ptr(),
+            part.cache.angles.data_ptr(),
             queries,
             keys,
             values,
             self.stream,
         )
 
-    def attend(self, shape: HeadShape, reach: Reach, layer: int, queries: torch.Tensor, out: Activation) -> None:
+    def attend(self, shape: HeadShape, part: Part, layer: int, queries: torch.Tensor, out: Activation) -> None:
         """See `Compute`."""
-        if reach.tokens > MAX_WINDOW:
-            _attend_many(shape, queries, out.values, reach.filled(layer))
+        if part.tokens > MAX_WINDOW:
+            _attend_many(shape, queries, out.values, part.filled(layer))
             return
-        cache = self._layer(reach, layer)
+        cache = self._layer(part, layer)
+        is_whole = part.tokens == queries.shape[0]
         self._native.device.attend(
             shape,
             cache,
-            reach.tokens,
-            self.inputs.position.data_ptr(),
-            queries.data_ptr(),
-            out.address,
-            out.quantised_address,
-            self._workspace(shape, reach.tokens, cache[2]).data_ptr(),
+            part.tokens,
+            self.inputs.position(part.number).data_ptr(),
+            part.rows(queries),
+            part.rows(out.values),
+            out.quantised_address if is_whole else 0,
+            self._workspace(shape, part.tokens, cache[2]).data_ptr(),
             self.stream,
         )
 
     def _workspace(self, shape: HeadShape, tokens: int, capacity: int) -> torch.Tensor:
-        key = shape, tokens, capacity
+        key = self.lanes.current, shape, tokens, capacity
         if key not in self._workspaces:
             size = self._native.device.attend_workspace(shape, tokens, capacity)
             self._workspaces[key] = torch.zeros(size, dtype=torch.uint8, device=self.device)

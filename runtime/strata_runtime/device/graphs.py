@@ -1,7 +1,8 @@
-"""Windows as graphs: captured once for every number of tokens, and launched as a whole after that."""
+"""Windows as graphs: captured once for every division into parts, and launched as a whole after that."""
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Hashable
 from dataclasses import dataclass
 
@@ -9,6 +10,9 @@ import torch
 
 from strata_runtime.device.compute import DeviceCompute
 from strata_runtime.layers.passes import Body, Eager, Outcome, Pass
+
+_MOST = 64
+"""Graphs that are kept: those used last. Texts that share windows divide them in many ways."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +37,7 @@ class Graphs:
     def __init__(self, compute: DeviceCompute) -> None:
         self._compute = compute
         self._eager = Eager(compute)
-        self._captured: dict[Hashable, _Captured] = {}
-        self._seen: set[Hashable] = set()
+        self._captured: OrderedDict[Hashable, _Captured | None] = OrderedDict()
 
     def run(self, body: Body, work: Pass) -> Outcome:
         """See `Runner`."""
@@ -42,28 +45,48 @@ class Graphs:
             return self._eager.run(body, work)
         executor, tokens = work.executor, len(work.ids)
         with executor.passing(tokens):
-            key = (tokens, work.cache.data.data_ptr(), work.logits, work.states is not None, id(executor), executor.key)
-            self._compute.inputs.write(work.ids, work.cache.length)
-            if self._compute.device.type != "cuda" or key not in self._seen:
-                self._seen.add(key)
+            self._compute.inputs.write(work.ids, [cache.length for _, cache in work.parts])
+            key = self._key(work)
+            if self._compute.device.type != "cuda" or key not in self._captured:
+                self._keep(key, None)
                 logits = self._once(body, work)
                 return Outcome(logits.cpu(), float(logits.sum()))
-            if key not in self._captured:
-                self._captured[key] = self._capture(body, work)
-            return self._replay(self._captured[key], work)
+            captured = self._captured[key] or self._capture(body, work)
+            self._keep(key, captured)
+            return self._replay(captured, work)
+
+    def _key(self, work: Pass) -> Hashable:
+        parts = tuple((tokens, cache.data.data_ptr()) for tokens, cache in work.parts)
+        executor = work.executor
+        return parts, work.logits, work.states is not None, id(executor), executor.key
+
+    def _keep(self, key: Hashable, captured: _Captured | None) -> None:
+        """Note a kind of window as the one used last: None until it is captured."""
+        self._captured[key] = captured
+        self._captured.move_to_end(key)
+        if len(self._captured) > _MOST:
+            self._captured.popitem(last=False)
 
     def _once(self, body: Body, work: Pass) -> torch.Tensor:
-        tokens = len(work.ids)
-        return body(self._compute.inputs.ids(tokens), self._compute.window_reach(work.cache, tokens), work)
+        return body(self._compute.inputs.ids(len(work.ids)), self._compute.window_reach(work.parts), work)
 
     def _capture(self, body: Body, work: Pass) -> _Captured:
         graph = torch.cuda.CUDAGraph()
         states = None if work.states is None else torch.empty_like(work.states)
-        captured = Pass(work.ids, work.cache, work.executor, work.logits, states, is_window=True)
-        torch.cuda.synchronize()
-        with torch.cuda.graph(graph):
-            logits = self._once(body, captured)
-            total = logits.sum()
+        captured = Pass(work.ids, work.parts, work.executor, work.logits, states, is_window=True)
+        outside = torch.cuda.current_stream(self._compute.device)
+        device, priority = self._compute.device, outside.priority
+        stream = torch.cuda.Stream(device, priority=priority)  # type: ignore[no-untyped-call]
+        stream.wait_stream(outside)
+        with torch.cuda.stream(stream):
+            # Not `torch.cuda.graph`, which waits for the whole device: a prompt may be being read.
+            graph.capture_begin(capture_error_mode="thread_local")
+            try:
+                logits = self._once(body, captured)
+                total = logits.sum()
+            finally:
+                graph.capture_end()
+        outside.wait_stream(stream)
         on_host, total_on_host = (torch.empty(each.shape, pin_memory=True) for each in (logits, total))
         return _Captured(graph, logits, total, on_host, total_on_host, states, _sleeping_event())
 

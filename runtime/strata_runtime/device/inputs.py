@@ -8,11 +8,13 @@ import torch
 
 from strata_runtime.params import MAX_WINDOW
 
-_POSITION, _WRITTEN = MAX_WINDOW, MAX_WINDOW + 1
+_POSITIONS, _WRITTEN = MAX_WINDOW, 2 * MAX_WINDOW
 
 
 class Inputs:
-    """Token ids and position of a window, int32 on the device, written by one copy; and a ring value beside them."""
+    """Token ids of a window and the position of each of its parts, int32 on the device, written by one copy; and a ring
+    value beside them.
+    """
 
     def __init__(self, device: torch.device) -> None:
         self._staged = torch.zeros(_WRITTEN, dtype=torch.int32, pin_memory=device.type == "cuda")
@@ -22,18 +24,17 @@ class Inputs:
         """The first token ids of the window, [tokens]."""
         return self._memory[:tokens]
 
-    @property
-    def position(self) -> torch.Tensor:
-        """Positions that were filled before the window, [1]."""
-        return self._memory[_POSITION : _POSITION + 1]
+    def position(self, part: int) -> torch.Tensor:
+        """Positions that were filled before the window in the cache of a part, [1]."""
+        return self._memory[_POSITIONS + part : _POSITIONS + part + 1]
 
     @property
     def ring(self) -> torch.Tensor:
         """Ring value that those of the window come behind, [1]: the bits of a 32-bit number without sign."""
         return self._memory[_WRITTEN:]
 
-    def write(self, ids: Sequence[int], position: int) -> None:
-        """Write ids and position on the current stream. What was written before must have been read."""
+    def write(self, ids: Sequence[int], positions: Sequence[int]) -> None:
+        """Write ids and positions on the current stream. What was written before must have been read."""
         self._staged[: len(ids)] = torch.tensor(ids, dtype=torch.int32)
-        self._staged[_POSITION] = position
+        self._staged[_POSITIONS : _POSITIONS + len(positions)] = torch.tensor(positions, dtype=torch.int32)
         self._memory[:_WRITTEN].copy_(self._staged, non_blocking=True)

@@ -14,6 +14,7 @@ from strata_runtime.checkpoint.network import Network
 from strata_runtime.device.compute import DeviceCompute
 from strata_runtime.layers.buffers import Buffers
 from strata_runtime.layers.executor import Executor, ExpertLayer
+from strata_runtime.layers.lanes import Lanes
 from strata_runtime.params import MAX_WINDOW
 from strata_runtime.phases import Laps, NoLaps
 
@@ -130,11 +131,18 @@ class Prompts:
 
 
 class BySize:
-    """One executor for passes that fit a window, another one for larger ones. Implements `Executor`. For one thread."""
+    """One executor for passes that fit a window, another one for larger ones. Implements `Executor`.
 
-    def __init__(self, small: Executor, large: Executor) -> None:
-        self._small, self._large = small, large
-        self._now = large
+    Each of the two is for one thread at a time.
+    """
+
+    def __init__(self, small: Executor, large: Executor, lanes: Lanes) -> None:
+        self._small, self._large, self._lanes = small, large, lanes
+        self._of_lane: dict[int, Executor] = {}
+
+    @property
+    def _now(self) -> Executor:
+        return self._of_lane.get(self._lanes.current, self._large)
 
     @property
     def laps(self) -> Laps:
@@ -148,7 +156,7 @@ class BySize:
 
     def passing(self, tokens: int) -> AbstractContextManager[None]:
         """See `Executor`."""
-        self._now = self._small if tokens <= MAX_WINDOW else self._large
+        self._of_lane[self._lanes.current] = self._small if tokens <= MAX_WINDOW else self._large
         return self._now.passing(tokens)
 
     def close(self) -> None:

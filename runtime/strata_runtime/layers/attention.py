@@ -33,6 +33,9 @@ class Attention:
         """Attend with all tokens, after writing their keys and values to the cache of `layer`."""
         heads = buffers.q, buffers.k, buffers.v
         self._qkv(buffers.normed, *heads)
-        self._compute.prepare_heads(self._shape, self._rules, reach, layer, heads)
-        self._compute.attend(self._shape, reach, layer, buffers.q, buffers.attended)
+        for part in reach:
+            self._compute.prepare_heads(self._shape, self._rules, part, layer, heads)
+            self._compute.attend(self._shape, part, layer, buffers.q, buffers.attended)
+        if len(reach) > 1:
+            self._compute.quantise(buffers.attended)
         self._o.add(buffers.attended, buffers.hidden, buffers.added)

@@ -11,7 +11,8 @@ import torch
 
 from strata_runtime.checkpoint.stored import Stored
 from strata_runtime.layers.kv_cache import KVCache
-from strata_runtime.layers.reach import Reach
+from strata_runtime.layers.lanes import Lanes
+from strata_runtime.layers.reach import Part, Reach
 from strata_runtime.native import NativeModule
 from strata_runtime.native_layers import HeadRules, HeadShape
 
@@ -82,6 +83,17 @@ class Compute(Protocol):
     @property
     def native(self) -> NativeModule: ...  # noqa: D102
 
+    @property
+    def lanes(self) -> Lanes: ...  # noqa: D102
+
+    def working(self, lane: int) -> AbstractContextManager[None]:
+        """Let the calling thread work on a lane for a while: that of windows goes first, others let it."""
+        ...
+
+    def settle(self) -> None:
+        """Wait until what the calling thread asked for is done, so that another lane can read it."""
+        ...
+
     def passing(self) -> AbstractContextManager[None]:
         """Go around whatever is computed."""
         ...
@@ -134,23 +146,29 @@ class Compute(Protocol):
         """Memory that so many values of a cache take."""
         ...
 
-    def reach(self, cache: KVCache, tokens: int) -> Reach:
-        """Look at a cache as a pass over `tokens` further tokens does."""
+    def reach(self, parts: Sequence[tuple[int, KVCache]]) -> Reach:
+        """Look at caches as a pass over so many further tokens of each does: of one, or of several in a window."""
         ...
 
     def prepare_heads(
         self,
         shape: HeadShape,
         rules: HeadRules,
-        reach: Reach,
+        part: Part,
         layer: int,
         heads: tuple[torch.Tensor, torch.Tensor, torch.Tensor],
     ) -> None:
-        """Norm, scale and rotate queries in place, and add keys and values to the cache: see `NativeModule`."""
+        """Norm, scale and rotate a part's queries in place, and add its keys and values to the cache.
+
+        heads: queries, keys and values of the whole pass. See `NativeModule`.
+        """
         ...
 
-    def attend(self, shape: HeadShape, reach: Reach, layer: int, queries: torch.Tensor, out: Activation) -> None:
-        """out [tokens, heads * elements]: what prepared queries find, each up to its own position."""
+    def attend(self, shape: HeadShape, part: Part, layer: int, queries: torch.Tensor, out: Activation) -> None:
+        """out [tokens, heads * elements]: what a part's prepared queries find, each up to its own position.
+
+        Those of a part that is not the whole pass are left to be quantised.
+        """
         ...
 
     def choose(self, rule: RouterRule, logits: torch.Tensor, ids: torch.Tensor, weights: torch.Tensor) -> None:

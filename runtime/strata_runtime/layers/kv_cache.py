@@ -33,6 +33,15 @@ class KVCache:
         """Memory of keys and values."""
         return self.data.nbytes
 
+    def begin(self, length: int) -> torch.Tensor:
+        """Look at keys and values of the first positions, [layers, 2, kv_heads, length, head_dim]."""
+        return self.data[:, :, :, :length]
+
+    def fill(self, begin: torch.Tensor) -> None:
+        """Take over the first positions of another cache, as `begin` shows them, and forget all others."""
+        self.length = begin.shape[3]
+        self.begin(self.length).copy_(begin)
+
     def require(self, tokens: int) -> None:
         """Raise `UserError` unless `tokens` more positions fit; nothing is changed."""
         if self.length + tokens > self.capacity:

@@ -81,6 +81,9 @@ class Mtp:
         float32 [ids, hidden_size], finite or not.
         """
         compute, (tokens, hidden) = self._compute, states.shape
+        if states.is_cuda:
+            # They may be another lane's, whose stream could write over them once nobody holds them here.
+            states.record_stream(torch.cuda.current_stream(states.device))
         buffers = self._workspace.buffers(tokens)
         both, result = compute.activation(tokens, 2 * hidden), compute.activation(tokens, hidden)
         with compute.passing():
@@ -90,7 +93,7 @@ class Mtp:
             torch.cat((buffers.normed.values, buffers.added), dim=1, out=both.values)
             compute.quantise(both)
             self._projection(both, buffers.hidden)
-            self._layer(buffers, compute.reach(cache, tokens), 0, self._executor)
+            self._layer(buffers, compute.reach(((tokens, cache),)), 0, self._executor)
             self._final_norm(buffers.hidden, out=result)
         cache.length += tokens
         return result.values

@@ -16,16 +16,20 @@ from strata_runtime.layers.reach import Reach
 Logits = Literal["last", "all"]
 
 
+Parts = tuple[tuple[int, KVCache], ...]
+"""How many tokens of a pass go behind what is in which cache, in the order of their rows."""
+
+
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """One or more tokens on their way through a network, behind what is in the cache.
+    """One or more tokens on their way through a network: of one text, or in a window of several.
 
     `states`: takes what the output layer works on, float32 [tokens, hidden_size] on the device. `is_window`: passes of
     as many tokens do the same operations on the same memory, whatever the tokens.
     """
 
     ids: Sequence[int]
-    cache: KVCache
+    parts: Parts
     executor: Executor
     logits: Logits
     states: torch.Tensor | None
@@ -64,6 +68,6 @@ class Eager:
         """See `Runner`."""
         compute, tokens = self._compute, len(work.ids)
         with work.executor.passing(tokens):
-            logits = body(compute.token_ids(work.ids), compute.reach(work.cache, tokens), work)
+            logits = body(compute.token_ids(work.ids), compute.reach(work.parts), work)
             # One sum is a fifth of the time of looking at every value; it is not finite when a value is not.
             return Outcome(logits.cpu(), float(logits.sum()))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 
 import torch
 from torch.nn.functional import scaled_dot_product_attention, silu
@@ -14,8 +13,9 @@ from strata_runtime.checkpoint.stored import Stored
 from strata_runtime.layers.by_token import by_token
 from strata_runtime.layers.compute import Activation, Embed, RouterRule, Weight
 from strata_runtime.layers.kv_cache import KVCache
+from strata_runtime.layers.lanes import WINDOWS, Lanes
 from strata_runtime.layers.placing import InFile, Placer
-from strata_runtime.layers.reach import Reach
+from strata_runtime.layers.reach import Part, Reach
 from strata_runtime.layers.threads import cores_for_the_pool
 from strata_runtime.native import Matrix, NativeModule, Pool
 from strata_runtime.native_device import HOST_STREAM
@@ -25,16 +25,44 @@ from strata_runtime.params import MAX_WINDOW
 _NO_MASK = torch.empty(0)
 
 
-@dataclass(slots=True)
 class PoolCompute:
     """The native module, and the pool that it works on. All layers of a network share one, and look when they run.
 
-    `placer` says where weights go while they are made. Implements `Compute`.
+    Implements `Compute`.
     """
 
-    native: NativeModule
-    pool: Pool
-    placer: Placer = field(default_factory=InFile)
+    __slots__ = ("_behind", "_pool", "lanes", "native", "placer")
+
+    def __init__(
+        self, native: NativeModule, pool: Pool, placer: Placer | None = None, lanes: Lanes | None = None
+    ) -> None:
+        """`placer` says where weights go while they are made; they stay in the file unless given."""
+        self.native, self._pool = native, pool
+        self._behind: Pool | None = None
+        self.placer = placer or InFile()
+        self.lanes = lanes or Lanes()
+
+    @property
+    def pool(self) -> Pool:
+        """The pool as the calling thread's lane has it: that of windows goes first."""
+        if self.lanes.current == WINDOWS:
+            return self._pool
+        if self._behind is None:
+            self._behind = self._pool.behind()
+        return self._behind
+
+    @pool.setter
+    def pool(self, pool: Pool) -> None:
+        self._pool, self._behind = pool, None
+
+    @contextmanager
+    def working(self, lane: int) -> Iterator[None]:
+        """See `Compute`."""
+        with self.lanes.entered(lane), cores_for_the_pool():
+            yield
+
+    def settle(self) -> None:
+        """See `Compute`: everything is done in place."""
 
     @contextmanager
     def passing(self) -> Iterator[None]:
@@ -110,35 +138,39 @@ class PoolCompute:
         """See `Compute`."""
         return 4 * values
 
-    def reach(self, cache: KVCache, tokens: int) -> Reach:
+    def reach(self, parts: Sequence[tuple[int, KVCache]]) -> Reach:
         """See `Compute`."""
-        start, stop = cache.length, cache.length + tokens
-        is_window = tokens <= MAX_WINDOW
-        mask = _NO_MASK if is_window else torch.full((tokens, stop), -math.inf).triu_(start + 1)
-        return Reach(tokens, start, cache, mask)
+        first, made = 0, []
+        for number, (tokens, cache) in enumerate(parts):
+            start, stop = cache.length, cache.length + tokens
+            is_window = tokens <= MAX_WINDOW
+            mask = _NO_MASK if is_window else torch.full((tokens, stop), -math.inf).triu_(start + 1)
+            made.append(Part(tokens, start, cache, mask, first, number))
+            first += tokens
+        return tuple(made)
 
     def prepare_heads(
         self,
         shape: HeadShape,
         rules: HeadRules,
-        reach: Reach,
+        part: Part,
         layer: int,
         heads: tuple[torch.Tensor, torch.Tensor, torch.Tensor],
     ) -> None:
         """See `Compute`."""
-        queries, keys, values = (each.data_ptr() for each in heads)
-        cache = reach.address(layer), reach.cache.capacity, reach.start
+        queries, keys, values = map(part.rows, heads)
+        cache = part.address(layer), part.cache.capacity, part.start
         self.native.prepare_heads(
-            self.pool, shape, rules, cache, reach.tokens, reach.cache.angles.data_ptr(), queries, keys, values
+            self.pool, shape, rules, cache, part.tokens, part.cache.angles.data_ptr(), queries, keys, values
         )
 
-    def attend(self, shape: HeadShape, reach: Reach, layer: int, queries: torch.Tensor, out: Activation) -> None:
+    def attend(self, shape: HeadShape, part: Part, layer: int, queries: torch.Tensor, out: Activation) -> None:
         """See `Compute`."""
-        if reach.tokens <= MAX_WINDOW:
-            cache = reach.address(layer), reach.cache.capacity, reach.start
-            self.native.attend(self.pool, shape, cache, reach.tokens, queries.data_ptr(), out.address)
+        if part.tokens <= MAX_WINDOW:
+            cache = part.address(layer), part.cache.capacity, part.start
+            self.native.attend(self.pool, shape, cache, part.tokens, part.rows(queries), part.rows(out.values))
         else:
-            _attend_many(shape, queries, out.values, reach.filled(layer), reach.mask)
+            _attend_many(shape, queries, out.values, part.filled(layer), part.mask)
 
     def choose(self, rule: RouterRule, logits: torch.Tensor, ids: torch.Tensor, weights: torch.Tensor) -> None:
         """See `Compute`."""
