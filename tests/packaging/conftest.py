@@ -17,6 +17,11 @@ def said() -> io.StringIO:
     return io.StringIO()
 
 
+@pytest.fixture
+def reporter(said: io.StringIO) -> Reporter:
+    return Reporter(said)
+
+
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> SmallProject:
     """A small project that the tests of a module share; who edits it copies it first."""
