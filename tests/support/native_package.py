@@ -14,8 +14,8 @@ from strata_runtime.provider import PATH_VARIABLE, Provider, find_provider
 TEST_PACKAGE = "KERNELS_TEST_PACKAGE"
 """Variable that names a package with every level, for tests of a checkout that has not built one."""
 
-_OUT = project_root() / "build" / "tests"
-_FOLDER = _OUT / "cpu" / "x86-64-v2"
+OUT = project_root() / "build" / "tests"
+_FOLDER = OUT / "cpu" / "x86-64-v2"
 
 
 def build_tree() -> Path:
@@ -26,7 +26,7 @@ def build_tree() -> Path:
     if not any(_FOLDER.glob("cmake/**/*.o")):
         shutil.rmtree(_FOLDER / "package", ignore_errors=True)
     program = "from strata_gen.cli.main import main; main()"
-    command = [sys.executable, "-c", program, "build", "--target", "cpu", "x86-64-v2", "--out", str(_OUT), "--no-cache"]
+    command = [sys.executable, "-c", program, "build", "--target", "cpu", "x86-64-v2", "--out", str(OUT), "--no-cache"]
     built = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
     assert built.returncode == 0, built.stderr
     return _FOLDER / "tree"
