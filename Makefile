@@ -7,11 +7,11 @@ CXX_SOURCES = $(shell find runtime tests -name '*.h' -o -name '*.hpp' -o -name '
 PROMPT := Read a JSON file and return its content as a dict.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev build demo test kernels cuda lint reference drift docs clean distclean
+.PHONY: help setup setup-dev build demo test kernels cuda same-wheels lint reference drift docs clean distclean
 export PYTHON
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile
 
 setup:
 	@bash requirements/setup.sh run
@@ -33,6 +33,9 @@ kernels: setup-dev ## Prove that every kernel has a spec, a parity test, a bench
 
 cuda: setup-dev ## Compile the device code of every CUDA target, and build one package (takes nvcc, no GPU)
 	PYTHONPATH=tests $(BIN)/python -m support.cuda_targets --package sm_90
+
+same-wheels: setup-dev ## Build wheels twice in different folders and compare their bytes: TARGET="cuda sm_90"
+	PYTHONPATH=tests $(BIN)/python -m support.same_wheels --target $(or $(TARGET),cpu x86-64-v3)
 
 lint: setup-dev ## Check style, types and C++ format
 	$(BIN)/ruff check .
