@@ -26,7 +26,7 @@ demo: build ## Build, and let the bundled model write some Python
 	$(BIN)/strata generate --model $(MODEL) --chat --prompt "$(PROMPT)" --temperature 0 --repetition-penalty 1.2
 
 test: setup-dev ## Run the tests
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile $(PYTEST_ARGS)
 
 kernels: setup-dev ## Prove that every kernel has a spec, a parity test, a benchmark and a row in the docs
 	PYTHONPATH=tests $(BIN)/python -m support.kernel_proof

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import os
-import shutil
 import subprocess
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,6 +10,7 @@ from pathlib import Path
 
 from strata_gen.emitter import GeneratedFile
 from strata_gen.paths import runtime_root
+from support.compiler import compiler_words
 
 _SHIM = r"""
 #include <cstring>
@@ -96,14 +95,11 @@ def compile_knobs(files: Iterable[GeneratedFile], folder: Path) -> KnobLibrary:
     shim.write_text("#include <algorithm>\n#include <string>\n#include <vector>\n" + _SHIM, encoding="utf-8")
     runtime = runtime_root()
     library = folder / "libknobs.so"
-    compiler = os.environ.get("CXX") or shutil.which("g++") or "c++"
     warnings = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror"]
     includes = [f"-I{runtime / 'include'}", f"-I{folder / 'include'}"]
     sources = [str(folder / "src/gen/knobs.cpp"), str(runtime / "src/knob_text.cpp"), str(shim)]
-    subprocess.run(
-        [compiler, "-std=c++20", "-O0", "-fPIC", "-shared", *warnings, *includes, *sources, "-o", str(library)],
-        check=True,
-    )
+    command = [*compiler_words(), "-std=c++20", "-O0", "-fPIC", "-shared", *warnings, *includes, *sources]
+    subprocess.run([*command, "-o", str(library)], check=True)
     loaded = ctypes.CDLL(str(library))
     loaded.parse_and_print.restype = ctypes.c_long
     loaded.environment.restype = ctypes.c_long

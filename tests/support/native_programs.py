@@ -11,9 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
-
 from strata_gen.paths import project_root, runtime_root
+from support.compiler import compiler_words
 
 _OUT = project_root() / "build" / "tests" / "native"
 _FLAGS = ("-std=c++20", "-O1", "-g1", "-Wall", "-Wextra", "-Werror", "-ffp-contract=off", "-pthread")
@@ -34,11 +33,9 @@ def compile_program(
     sanitizer: str = "",
 ) -> Path:
     """Compile and link `units`; `sanitizer` is what follows `-fsanitize=`. Skips the test without a compiler."""
-    compiler = shutil.which(os.environ.get("CXX", "c++"))
-    if compiler is None:
-        pytest.skip("no C++ compiler")
+    compiler = compiler_words()
     flags = (*_FLAGS, *((f"-fsanitize={sanitizer}", "-fno-sanitize-recover=all") if sanitizer else ()))
-    program = _OUT / f"{name}-{_key(units, includes, (compiler, *flags))}"
+    program = _OUT / f"{name}-{_key(units, includes, (*compiler, *flags))}"
     if program.is_file():
         return program
     objects = program.with_name(f".{program.name}.{os.getpid()}")
@@ -48,13 +45,13 @@ def compile_program(
     def compile_one(numbered: tuple[int, Unit]) -> str:
         index, unit = numbered
         target = objects / f"{index}.o"
-        _run([compiler, *flags, *unit.flags, *paths, "-c", str(unit.path), "-o", str(target)])
+        _run([*compiler, *flags, *unit.flags, *paths, "-c", str(unit.path), "-o", str(target)])
         return str(target)
 
     try:
         with ThreadPoolExecutor(max_workers=2) as workers:
             linked = list(workers.map(compile_one, enumerate(units)))
-        _run([compiler, *flags, *linked, "-o", str(objects / "program")])
+        _run([*compiler, *flags, *linked, "-o", str(objects / "program")])
         (objects / "program").replace(program)
     finally:
         shutil.rmtree(objects)
