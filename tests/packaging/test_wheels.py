@@ -200,17 +200,19 @@ def cuda_code(*entries: tuple[int, int, int]) -> bytes:
     return b"".join(containers)
 
 
-def hip_code(*names: str) -> bytes:
-    rows = b"".join(struct.pack("<QQQ", 4096, 8, len(name)) + name.encode() for name in names)
-    return b"__CLANG_OFFLOAD_BUNDLE__" + struct.pack("<Q", len(names)) + rows + bytes(64)
+def hip_code(*targets: str) -> bytes:
+    """Code objects, each with the note that names its target."""
+    return b"".join(
+        b"\x7fELF" + bytes(60) + b"\xaeamdhsa.target" + bytes([0xA0, len(name)]) + name.encode() for name in targets
+    )
 
 
 def test_architectures_are_read_out_of_the_code_itself() -> None:
     section = cuda_code((2, 90, 0x11), (2, 120, 0x1000011 | 1 << 20), (2, 120, 0x1000011 | 1 << 21), (1, 86, 0x11))
     module = replace(ORDINARY, sections={".nv_fatbin": section})
     assert architectures(module) == {"sm_90", "sm_120a", "sm_120f", "compute_86"}
-    bundle = hip_code("host-x86_64-unknown-linux-gnu-", "hipv4-amdgcn-amd-amdhsa--gfx1151")
-    assert architectures(replace(ORDINARY, sections={".hip_fatbin": bundle + bundle})) == {"gfx1151"}
+    objects = hip_code("amdgcn-amd-amdhsa--gfx1151", "amdgcn-amd-amdhsa--gfx90a")
+    assert architectures(replace(ORDINARY, sections={".hip_fatbin": objects})) == {"gfx1151", "gfx90a"}
 
 
 def test_code_that_cannot_be_looked_into_is_one_error() -> None:
@@ -223,7 +225,7 @@ def test_code_that_cannot_be_looked_into_is_one_error() -> None:
     ("backend", "arch", "section", "code"),
     [
         ("cuda", "sm_90", ".nv_fatbin", cuda_code((2, 90, 0x11), (2, 90, 0x11))),
-        ("hip", "gfx1151", ".hip_fatbin", hip_code("host-x86_64-unknown-linux-gnu-", "hip-amdgcn-amd-amdhsa--gfx1151")),
+        ("hip", "gfx1151", ".hip_fatbin", hip_code(*["amdgcn-amd-amdhsa--gfx1151"] * 2)),
     ],
 )
 def test_only_the_declared_architecture_may_be_inside(backend: str, arch: str, section: str, code: bytes) -> None:

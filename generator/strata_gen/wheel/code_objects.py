@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Iterator
 
@@ -18,9 +19,8 @@ _ENTRY = struct.Struct("<HHIQ12xI8xQ")
 _PTX = 1
 _VARIANTS = {1 << 20: "a", 1 << 21: "f"}
 
-_BUNDLE_MAGIC = b"__CLANG_OFFLOAD_BUNDLE__"
-_COMPRESSED_MAGIC = b"CCOB"
-_BUNDLE_ROW = struct.Struct("<QQQ")
+# Every code object names its target in a note, and a bundle of several names them once more.
+_HIP_TARGET = re.compile(rb"amdgcn-amd-amdhsa--(gfx[0-9a-z-]+)")
 
 
 def _cuda_entries(container: bytes) -> Iterator[str]:
@@ -44,20 +44,10 @@ def _cuda_architectures(section: bytes) -> Iterator[str]:
 
 
 def _hip_architectures(section: bytes) -> Iterator[str]:
-    if _COMPRESSED_MAGIC in section:
-        raise GeneratorError("the device code is compressed, so that its architectures cannot be read")
-    start = section.find(_BUNDLE_MAGIC)
-    while start >= 0:
-        at = start + len(_BUNDLE_MAGIC)
-        (count,) = struct.unpack_from("<Q", section, at)
-        at += 8
-        for _ in range(count):
-            _, _, length = _BUNDLE_ROW.unpack_from(section, at)
-            name = section[at + _BUNDLE_ROW.size : at + _BUNDLE_ROW.size + length].decode()
-            at += _BUNDLE_ROW.size + length
-            if not name.startswith("host"):
-                yield name.rpartition("--")[2].rpartition("-")[2]
-        start = section.find(_BUNDLE_MAGIC, at)
+    found = [name.decode() for name in _HIP_TARGET.findall(section)]
+    if section and not found:
+        raise GeneratorError("the module's device code is compressed, so that its architectures cannot be read")
+    yield from found
 
 
 def architectures(module: SharedObject) -> frozenset[str]:
