@@ -163,9 +163,9 @@ class Engine:
     def encode(self, prompt: Prompt, *, tools: Sequence[Tool] = ()) -> tuple[int, ...]:
         """Turn a prompt into token ids. Text is literal: what spells a control token in it does not become one.
 
-        tools: what the model may call, for the chat template; with messages alone. An empty prompt becomes the model's first token (BOS). Raises `UserError` when it has none, for ids outside
-        the vocabulary, for text when the model works with token ids alone, and for messages that the chat template
-        refuses.
+        tools: what the model may call, for the chat template; with messages alone. An empty prompt becomes the model's
+        first token (BOS). Raises `UserError` when it has none, for ids outside the vocabulary, for text when the model
+        works with token ids alone, and for messages that the chat template refuses. For any thread.
         """
         if isinstance(prompt, str):
             ids = self._text.require_tokenizer().encode(prompt)

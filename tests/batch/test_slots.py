@@ -2,88 +2,18 @@
 
 import random
 import threading
+import time
 
 import numpy as np
 import pytest
 
 from strata_runtime import SamplingParams, UserError
-from strata_runtime.batch import Batch, Failure, QueueFull
-from support.batches import ask
-from support.fake_engine import FakeModel, hashed, load_engine
-from support.text_models import byte_level, write_folder
+from strata_runtime.batch import Failure, QueueFull
+from support.batches import VOCAB, Gated, ask, prompt, same
+from support.fake_engine import FakeModel, hashed
 
-VOCAB = 300
-BACKEND = byte_level()
 GREEDY = SamplingParams(temperature=0, seed=1)
 DRAWN = SamplingParams(temperature=1, seed=3, top_k=50, repetition_penalty=1.3)
-MODES = {
-    "off": {},
-    "pieces": {"piped_piece": 20},
-    "beside": {"piped_concurrent": True},
-}
-
-
-@pytest.fixture(params=MODES)
-def mode(request):
-    return MODES[request.param]
-
-
-@pytest.fixture
-def start(monkeypatch, tmp_path):
-    """Start a batch over a scripted network; return it with its engine."""
-    folder = write_folder(tmp_path / "model")
-    running = []
-
-    def make(model=None, **options):
-        options = {"batch_slots": 3, "engine_prompt_chunk": 16, **options}
-        model = model or FakeModel(VOCAB, hashed(VOCAB), context_length=512)
-        engine = load_engine(monkeypatch, folder, model, **options)
-        running.append(Batch(engine))
-        return running[-1], engine
-
-    yield make
-    for batch in running:
-        batch.close()
-
-
-@pytest.fixture
-def alone(monkeypatch, tmp_path):
-    """What requests give on an engine of their own."""
-    model = FakeModel(VOCAB, hashed(VOCAB), context_length=512)
-    engine = load_engine(monkeypatch, write_folder(tmp_path / "alone"), model)
-    return lambda ids, sampling, **request: engine.generate(ids, sampling, **request).run()
-
-
-class Gated(FakeModel):
-    """A network whose passes of prompts wait to be let through, one by one."""
-
-    def __init__(self, context_length=512):
-        super().__init__(VOCAB, hashed(VOCAB), context_length)
-        self.gate = threading.Semaphore(0)
-        self.read = threading.Semaphore(0)
-
-    def forward(self, ids, cache, **more):
-        if not more.get("window"):
-            self.read.release()
-            assert self.gate.acquire(timeout=60)
-        return super().forward(ids, cache, **more)
-
-    def let(self, passes):
-        self.gate.release(passes)
-
-    def wait(self):
-        """Wait until one more pass of a prompt has begun."""
-        assert self.read.acquire(timeout=60)
-
-
-def prompt(tokens, seed=0):
-    return random.Random(seed).choices(range(4, VOCAB), k=tokens)
-
-
-def same(client, result):
-    assert client.wait().finish == result.finish_reason
-    assert client.tokens == list(result.token_ids)
-    assert client.text == result.text
 
 
 @pytest.mark.parametrize("draft", [{}, {"window_draft": "ngram"}, {"window_draft": "ngram", "window_width": 3}])
@@ -304,8 +234,12 @@ def test_closing_lets_running_requests_end_and_gives_the_engine_back(start, alon
     running = ask(batch, ids, GREEDY, max_tokens=4, ignore_eos=True)
     model.wait()
     waiting = ask(batch, ids, GREEDY, max_tokens=4, ignore_eos=True)
+    closing = threading.Thread(target=batch.close, args=(60,))
+    closing.start()
+    while batch.accepts:
+        time.sleep(0.001)
     model.let(1)
-    batch.close(drain_s=60)
+    closing.join(60)
     same(running, alone(ids, GREEDY, max_tokens=4, ignore_eos=True))
     assert waiting.finish == "cancelled"
     with pytest.raises(UserError, match="the batch is closed"):

@@ -1,11 +1,14 @@
 """Clients of a batch: what they were told, and waiting for it."""
 
+import random
 import threading
 from dataclasses import dataclass, field
 
 from strata_runtime.batch import Event, Failure
+from support.fake_engine import FakeModel, hashed
 
 PATIENCE = 60.0
+VOCAB = 300
 
 
 @dataclass(eq=False)
@@ -54,3 +57,38 @@ def ask(batch, ids, sampling, on_event=None, **request):
     client = Client(on_event=on_event)
     client.ticket = batch.submit(ids, sampling, listener=client, **request)
     return client
+
+
+def prompt(tokens, seed=0):
+    """Token ids of a text that looks random."""
+    return random.Random(seed).choices(range(4, VOCAB), k=tokens)
+
+
+def same(client, result):
+    """Wait for a client's end, and compare all that it was told with what the request gives alone."""
+    assert client.wait().finish == result.finish_reason
+    assert client.tokens == list(result.token_ids)
+    assert client.text == result.text
+
+
+class Gated(FakeModel):
+    """A network whose passes of prompts wait to be let through, one by one."""
+
+    def __init__(self, context_length=512):
+        super().__init__(VOCAB, hashed(VOCAB), context_length)
+        self.gate = threading.Semaphore(0)
+        self.begun = threading.Semaphore(0)
+
+    def forward(self, ids, cache, **more):
+        if not more.get("window"):
+            self.begun.release()
+            assert self.gate.acquire(timeout=PATIENCE)
+        return super().forward(ids, cache, **more)
+
+    def let(self, passes):
+        """Let so many passes through."""
+        self.gate.release(passes)
+
+    def wait(self):
+        """Wait until one more pass has begun."""
+        assert self.begun.acquire(timeout=PATIENCE)

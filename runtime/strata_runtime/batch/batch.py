@@ -112,6 +112,11 @@ class Batch:
             self._tell()
         return Ticket(job, self._wake)
 
+    @property
+    def accepts(self) -> bool:
+        """Whether requests are taken: until it is closed."""
+        return not self._is_closing
+
     def status(self) -> Status:
         """Say how it is."""
         return self._worker.status()

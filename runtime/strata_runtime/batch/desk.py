@@ -56,12 +56,12 @@ class Desk:
             self._place(job, free)
 
     def _place(self, job: Job, free: Sequence[Slot]) -> None:
+        assert job.decoding is not None
         found = self._prefixes.find(job.request.ids, self.slots)
-        is_held = found is not None and found.source in free
-        # One whose own begin is taken over, else the one that has been free for longest.
-        slot = found.source if found is not None and is_held else min(free, key=lambda each: each.used)
-        assert isinstance(slot, Slot) and job.decoding is not None
-        if found is None or len(slot.held) > found.tokens or not is_held:
+        # The one whose begin is taken over, if little else is lost with it, or the one that has been free for longest.
+        held = [slot for slot in free if found is not None and found.source is slot and self._prefixes.spares(found)]
+        slot = held[0] if held else min(free, key=lambda each: each.used)
+        if not held:
             self._prefixes.keep(slot)
         if found is None:
             slot.hold((), 0)

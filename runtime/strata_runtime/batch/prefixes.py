@@ -65,6 +65,14 @@ class Prefixes:
         exact = min(same, source.exact) // self._chunk * self._chunk
         return Found(source, exact if self._reuse == "exact" else same, exact)
 
+    def spares(self, found: Found) -> bool:
+        """Whether less than a chunk of what the source holds is lost when it goes on from there."""
+        return self._worth(found.source) - found.tokens < self._chunk
+
+    def _worth(self, source: Slot | Kept) -> int:
+        """How many of its tokens another prompt could take over."""
+        return len(source.held) if self._reuse == "on" else source.exact
+
     def take(self, found: Found, slot: Slot) -> None:
         """Bring what was found into a slot's cache."""
         source = found.source
@@ -77,7 +85,7 @@ class Prefixes:
 
     def keep(self, slot: Slot) -> None:
         """Keep what a slot holds, before it is overwritten, if the budget has room for it; the oldest ones go."""
-        held = len(slot.held) if self._reuse == "on" else slot.exact
+        held = self._worth(slot)
         size = position_bytes(slot.cache) * held
         if self._reuse == "off" or not 0 < size <= self._budget or self._covers(slot.held[:held]):
             return
