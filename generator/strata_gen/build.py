@@ -16,6 +16,7 @@ from strata_gen.artifact import damage, put_in_place, read_facts, seal
 from strata_gen.cache import ArtifactCache, open_cache
 from strata_gen.errors import GeneratorError
 from strata_gen.gpu_compiler import check_gpu_compiler, find_gpu_compiler
+from strata_gen.hip_compiler import find_hip_compiler
 from strata_gen.import_check import check_package
 from strata_gen.jobs import default_jobs
 from strata_gen.key import key_of, key_parts, python_abi
@@ -29,10 +30,8 @@ from strata_gen.reemit import write_reemit
 from strata_gen.resolve import Plan
 from strata_gen.toolchain import Toolchain, check_toolchain, find_toolchain
 from strata_gen.tree import Tree
-from strata_gen.views.package import PYTHON_FOLDER
+from strata_gen.views.package import PYTHON_FOLDER, is_native_source
 from strata_gen.write import write_tree
-
-_PACKAGED = (Backend.CPU, Backend.CUDA)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,16 +75,14 @@ class BuildResult:
 
 
 def refuse_without_package(plan: Plan) -> None:
-    """Raise `GeneratorError` for a target that there are no packages for, naming why for each kernel."""
-    target = plan.target
-    if target.backend in _PACKAGED and plan.host is not None:
+    """Raise `GeneratorError` for a target that there are no packages for: its spec names no CPU beside the GPU."""
+    if plan.host is not None:
         return
-    refusals = [f"{kernel.name} ({kernel.refusal(target)})" for kernel in plan.specs.kernels if kernel.refusal(target)]
-    name = f"{target.backend} {target.name}"
-    why = f"refused: {'; '.join(refusals)}" if refusals else "no kernel is declared for it"
+    name = f"{plan.target.backend} {plan.target.name}"
     raise GeneratorError(
-        f"there are no packages for {name}: {why}",
-        mend=f"'strata-gen emit --target {name}' writes what exists, 'strata-gen targets' shows the whole matrix",
+        f"there are no packages for {name}: its spec has no 'host', the CPU target whose kernels are beside the GPU's",
+        where=str(plan.target.span),
+        mend=f"add 'host: x86-64-v2' there; 'strata-gen emit --target {name}' writes what exists",
     )
 
 
@@ -109,7 +106,7 @@ def target_toolchain(plan: Plan, environ: Mapping[str, str]) -> Toolchain:
     check_toolchain(toolchain, host)
     if target.backend is Backend.CPU:
         return toolchain
-    gpu = find_gpu_compiler(environ)
+    gpu = find_hip_compiler(environ, target) if target.backend is Backend.HIP else find_gpu_compiler(environ)
     check_gpu_compiler(gpu, target)
     return replace(toolchain, gpu=gpu)
 
@@ -221,7 +218,8 @@ class _Builder:
         seal(package, _facts(request, self.toolchain, self.key, seen))
         put_in_place(package, self.destination)
         shutil.rmtree(package.parent, ignore_errors=True)
-        return self.result("built", compiled, native.sources())
+        sources = tuple(file.path for file in request.tree.files if is_native_source(file.path))
+        return self.result("built", compiled, sources)
 
 
 def build(request: BuildRequest, reporter: Reporter, environ: Mapping[str, str]) -> BuildResult:

@@ -49,7 +49,10 @@ _KINDS = (
     _kind(r"fatal error: Python\.h", "Python's C headers are missing: Debian and Ubuntu 'apt-get install python3-dev'"),
     _kind(r"fatal error: pybind11/", "pybind11 is missing: pip install 'pybind11>=3,<4'"),
     _kind(r"fatal error: .*(No such file or directory|file not found)", "a header is missing"),
-    _kind(r"internal compiler error|PLEASE submit a bug report", "the compiler crashed: try another one with CXX=..."),
+    _kind(
+        r"internal compiler error|PLEASE submit a bug report",
+        "the compiler crashed: try another release, with CXX=..., CUDACXX=... or HIPCXX=...",
+    ),
     _kind(
         r"unrecognized command[- ]line option|unknown argument|unsupported option|not supported by this compiler",
         "this compiler does not know a flag that the target needs: set CXX to a newer gcc or clang",
@@ -66,7 +69,8 @@ _ERROR = re.compile(
     r"\b(fatal )?error\b:?|\bundefined reference\b|Killed|No space left|multiple definition", re.IGNORECASE
 )
 _SUMMARY = re.compile(
-    r"^(CMake Error|-- |collect2|clang(\+\+)?: error: linker|ninja:|compilation terminated|make)|ld returned \d"
+    r"^(CMake Error|-- |collect2|(amd)?clang[+\d-]*: error: .*command failed|ninja:|compilation terminated|make)"
+    r"|ld returned \d"
 )
 
 

@@ -1,4 +1,4 @@
-"""The compiler of device code: which one, what exactly it is, and whether it can build a target."""
+"""The compiler of device code, that of CUDA: which one, what exactly it is, and whether it can build a target."""
 
 from __future__ import annotations
 
@@ -24,12 +24,16 @@ INSTALL = (
 
 @dataclass(frozen=True, slots=True)
 class GpuCompiler:
-    """A compiler of device code. `identity` is a hash over what it says of itself; it knows no path."""
+    """A compiler of device code. `identity` is a hash over what it says of itself; it knows no path.
+
+    `mend`: how to get one that fits.
+    """
 
     compiler: Path
     family: CompilerFamily
     version: Version
     identity: str
+    mend: str
 
     def __str__(self) -> str:
         return f"{self.family} {show_version(self.version)} ({self.compiler})"
@@ -86,7 +90,7 @@ def find_gpu_compiler(environ: Mapping[str, str]) -> GpuCompiler:
     if match is None:
         raise GeneratorError("nvcc does not tell its version", where=str(compiler), mend=INSTALL)
     version = tuple(int(part) for part in match.groups())
-    return GpuCompiler(compiler, CompilerFamily.NVCC, version, hashlib.sha256(text.encode()).hexdigest())
+    return GpuCompiler(compiler, CompilerFamily.NVCC, version, hashlib.sha256(text.encode()).hexdigest(), INSTALL)
 
 
 def check_gpu_compiler(compiler: GpuCompiler, target: Target) -> None:
@@ -96,4 +100,4 @@ def check_gpu_compiler(compiler: GpuCompiler, target: Target) -> None:
     if allowed is None:
         raise GeneratorError(f"{name} cannot be built with {compiler.family}", where=str(compiler.compiler))
     if reason := allowed.refusal(compiler.version):
-        raise GeneratorError(f"{name}: {reason}", where=str(compiler.compiler), mend=INSTALL)
+        raise GeneratorError(f"{name}: {reason}", where=str(compiler.compiler), mend=compiler.mend)

@@ -6,12 +6,15 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from strata_gen import __version__
+from strata_gen.amd_gpus import TOPOLOGY, visible_amd_gpus
 from strata_gen.doctor import Finding
 from strata_gen.errors import GeneratorError
-from strata_gen.gpus import visible_gpus
+from strata_gen.gpus import Gpu, visible_gpus
 from strata_gen.model.specset import SpecSet
 from strata_gen.paths import default_dist, runtime_root
 from strata_gen.resolve import package_name
@@ -46,10 +49,10 @@ def packages_here(environ: Mapping[str, str]) -> Iterator[Finding]:
 
 def packages_wanted(specs: SpecSet, environ: Mapping[str, str]) -> Iterator[Finding]:
     """Yield the package that fits each kind of GPU here, with the commands that install and build it."""
-    try:
-        gpus = visible_gpus(environ)
-    except GeneratorError:
-        return
+    gpus: list[Gpu] = []
+    for look in (partial(visible_gpus, environ), partial(visible_amd_gpus, TOPOLOGY)):
+        with suppress(GeneratorError):
+            gpus += look()
     for gpu in dict.fromkeys(gpus):
         target = next((target for target in specs.targets if target.name == gpu.arch), None)
         if target is None:

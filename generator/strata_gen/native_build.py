@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
 import shutil
@@ -21,6 +20,7 @@ import pybind11
 from strata_gen.failures import BuildFailure, first_error, hint_for, with_origins
 from strata_gen.key import python_abi
 from strata_gen.layout import Layout, shown
+from strata_gen.model.target import CompilerFamily
 from strata_gen.progress import Reporter, counted
 from strata_gen.toolchain import Toolchain
 from strata_gen.tools import clean_environment, find_tool, running
@@ -29,7 +29,7 @@ from strata_gen.write import read_manifest, write_atomically
 CMAKE_MINIMUM = (3, 25)
 _STAMP = "strata-configured.json"
 _PROGRESS = re.compile(r"^\[(\d+)/(\d+)\] (.*)$")
-_OBJECT = re.compile(r"(?:Building (?:CXX|CUDA) object |-o )CMakeFiles/[^/]+\.dir/(\S+)\.o(?: -c|$)")
+_OBJECT = re.compile(r"(?:Building (?:CXX|CUDA|HIP) object |-o )CMakeFiles/[^/]+\.dir/(\S+)\.o(?: -c|$)")
 
 
 def _lines(process: subprocess.Popen[str], log: IO[str]) -> Iterator[str]:
@@ -37,6 +37,14 @@ def _lines(process: subprocess.Popen[str], log: IO[str]) -> Iterator[str]:
     for line in process.stdout:
         log.write(line)
         yield line.rstrip("\n")
+
+
+def _gpu_settings(tool: Toolchain) -> dict[str, Path]:
+    if tool.gpu is None:
+        return {}
+    if tool.gpu.family is CompilerFamily.NVCC:
+        return {"CMAKE_CUDA_COMPILER": tool.gpu.compiler, "CMAKE_CUDA_HOST_COMPILER": tool.compiler}
+    return {"STRATA_HIP_COMPILER": tool.gpu.compiler}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +70,7 @@ class NativeBuild:
             "CMAKE_CXX_COMPILER_LAUNCHER": tool.launcher,
             "CMAKE_CXX_FLAGS": shlex.join(tool.compile_flags),
             "CMAKE_MODULE_LINKER_FLAGS": shlex.join(tool.link_flags),
-            **(
-                {"CMAKE_CUDA_COMPILER": tool.gpu.compiler, "CMAKE_CUDA_HOST_COMPILER": tool.compiler}
-                if tool.gpu
-                else {}
-            ),
+            **_gpu_settings(tool),
             "Python_EXECUTABLE": python,
             "pybind11_DIR": pybind11.get_cmake_dir(),
         }
@@ -122,11 +126,6 @@ class NativeBuild:
             log.write(f"$ {shlex.join(command)}\n")
             with running(command, self.layout.cmake, clean_environment(self.environ)) as process:
                 yield process, log
-
-    def sources(self) -> tuple[str, ...]:
-        """Return the sources that the module is made of, relative to the tree."""
-        commands = json.loads((self.layout.cmake / "compile_commands.json").read_text(encoding="utf-8"))
-        return tuple(sorted(os.path.relpath(entry["file"], self.layout.tree) for entry in commands))
 
     def compile(self, jobs: int) -> tuple[str, ...]:
         """Build the module with `jobs` compilers at once. Return the sources that were compiled, in that order.

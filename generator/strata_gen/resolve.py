@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import takewhile
 
+from strata_gen.amd_gpus import TOPOLOGY, visible_amd_gpus
 from strata_gen.build_values import read_set_values, settle_build_values
 from strata_gen.diagnostics import did_you_mean
 from strata_gen.errors import GeneratorError
@@ -135,7 +136,7 @@ def _settle_native(target: Target, host: HostCpu) -> Target:
 def _native_gpu(backend: Backend, known: Mapping[str, Target], environ: Mapping[str, str]) -> Target:
     """Return the target of this machine's GPUs, which are all of one architecture."""
     where = f"--target {backend} {_NATIVE}"
-    gpus = visible_gpus(environ)
+    gpus = visible_gpus(environ) if backend is Backend.CUDA else visible_amd_gpus(TOPOLOGY)
     archs = sorted({gpu.arch for gpu in gpus}, key=natural_key)
     if len(archs) > 1:
         raise GeneratorError(
@@ -151,9 +152,9 @@ def _native_gpu(backend: Backend, known: Mapping[str, Target], environ: Mapping[
 def find_target(specs: SpecSet, backend: str, name: str, host: HostCpu | None = None) -> Target:
     """Return the target that `--target BACKEND NAME` means; `name` may be an alias.
 
-    A `native` target gets exactly the best level of `host` (default: this machine); `native` of CUDA is the target of
-    this machine's GPUs. Raises `GeneratorError` for backends and names that are not declared, for a target of another
-    backend, for architecture suffixes, and when there is no GPU to ask.
+    A `native` target gets exactly the best level of `host` (default: this machine); `native` of CUDA and HIP is the
+    target of this machine's GPUs. Raises `GeneratorError` for backends and names that are not declared, for a target of
+    another backend, for architecture suffixes, and when there is no GPU to ask.
     """
     kind = _find_backend(backend)
     known = {
@@ -162,7 +163,7 @@ def find_target(specs: SpecSet, backend: str, name: str, host: HostCpu | None = 
         if target.backend is kind
         for known_as in (target.name, *target.aliases)
     }
-    if kind is Backend.CUDA and name == _NATIVE:
+    if kind is not Backend.CPU and name == _NATIVE:
         return _native_gpu(kind, known, os.environ)
     if name not in known:
         raise _unknown_target(specs, kind, name, known)

@@ -18,6 +18,7 @@ from strata_gen.errors import GeneratorError
 _DEVIATE = (
     *("CMAKE_", "CPATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "CXX", "LDFLAGS", "NINJA_STATUS"),
     *("NVCC_", "CUDACXX", "CUDAFLAGS", "CUDAARCHS", "CUDAHOSTCXX"),
+    *("HIPCXX", "HIPFLAGS", "CCC_", "CLANG_"),
 )
 
 

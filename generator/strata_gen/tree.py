@@ -20,7 +20,7 @@ from strata_gen.views import package
 
 NATIVE_FOLDERS = ("runtime/include", "runtime/src", "tests/native")
 _SOURCE_SUFFIXES = (".h", ".hpp", ".cpp", ".inc")
-_GPU_SUFFIXES = {Backend.CUDA: (".cu", ".cuh")}
+_GPU_SUFFIXES = {Backend.CUDA: (".cu", ".cuh"), Backend.HIP: (".cu", ".cuh")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,22 +46,27 @@ class Tree:
         return next(file.text for file in self.files if file.path == path)
 
 
-def source_suffixes(backend: Backend) -> tuple[str, ...]:
-    """Return the suffixes of the hand-written sources that trees of a backend have."""
-    return (*_SOURCE_SUFFIXES, *_GPU_SUFFIXES.get(backend, ()))
+def belongs_to(path: str, backend: Backend) -> bool:
+    """Whether trees of a backend have a hand-written source; `path` is that in the project.
+
+    Device code is for GPUs, and what a folder of `runtime/src` with a backend's name holds is for that one alone.
+    """
+    if not path.endswith((*_SOURCE_SUFFIXES, *_GPU_SUFFIXES.get(backend, ()))):
+        return False
+    return not any(path.startswith(f"runtime/src/{other}/") for other in Backend if other is not backend)
 
 
-def _handwritten_paths(project: Path, suffixes: tuple[str, ...]) -> Iterator[Path]:
+def _handwritten_paths(project: Path, backend: Backend) -> Iterator[Path]:
     yield project / "CMakeLists.txt"
     for folder in NATIVE_FOLDERS:
-        found = (path for path in (project / folder).rglob("*") if path.suffix in suffixes)
-        yield from sorted(path for path in found if path.is_file())
+        found = (path for path in (project / folder).rglob("*") if path.is_file())
+        yield from sorted(path for path in found if belongs_to(path.relative_to(project).as_posix(), backend))
 
 
 def handwritten_files(project: Path, backend: Backend) -> tuple[GeneratedFile, ...]:
     """Return copies of a backend's sources that no spec changes, under the same paths as in the project."""
     copies = []
-    for path in _handwritten_paths(project, source_suffixes(backend)):
+    for path in _handwritten_paths(project, backend):
         name = path.relative_to(project).as_posix()
         try:
             copies.append(GeneratedFile(name, path.read_text(encoding="utf-8"), (), origin=name))
@@ -85,7 +90,7 @@ def _inputs(project: Path, roots: Sequence[Path], backend: Backend) -> tuple[Pat
     folders = {templates_root(), project / "templates"}
     templates = [path for folder in folders for path in (folder, *folder.rglob("*.j2"))]
     native = [path for folder in NATIVE_FOLDERS for path in (project / folder, *(project / folder).rglob("*"))]
-    native = [path for path in native if path.is_dir() or path.suffix in source_suffixes(backend)]
+    native = [path for path in native if path.is_dir() or belongs_to(path.relative_to(project).as_posix(), backend)]
     modules = Path(__file__).resolve().parent.rglob("*.py")
     everything = {*specs, *templates, *modules, *native, project / "CMakeLists.txt"}
     return tuple(sorted(path for path in everything if path.exists()))

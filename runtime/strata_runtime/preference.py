@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from strata_runtime.fit import Fit, fit_of_gpu, lacking
 from strata_runtime.gpus import Gpus
 from strata_runtime.manifest import Damaged, Manifest, build_command, read_manifest
 
-_CPU, _CUDA = "cpu", "cuda"
+_CPU = "cpu"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,24 +23,24 @@ class Candidate:
     misfit: str = ""
 
 
-def _for_cuda(folder: Path, manifest: Manifest, gpus: Gpus) -> Candidate:
+def _for_gpu(folder: Path, manifest: Manifest, gpus: Gpus) -> Candidate:
     if not gpus.visible:
         return Candidate(folder, Fit.NONE, "", f"it is for a GPU, and {gpus.problem}")
     gpu = gpus.visible[0]
     if (fit := fit_of_gpu(manifest, gpu.arch)) is Fit.NONE:
-        mend = build_command(_CUDA, gpu.arch)
+        mend = build_command(manifest.backend, gpu.arch)
         return Candidate(folder, Fit.NONE, "", f"it is for {manifest.arch}, and this machine's GPU is {gpu}: {mend}")
     return Candidate(folder, fit, f"this machine's GPU is {gpu}")
 
 
-def _candidate(folder: Path, manifest: Manifest | None, gpus: Gpus | None) -> Candidate:
+def _candidate(folder: Path, manifest: Manifest | None, asked: Mapping[str, Gpus]) -> Candidate:
     if manifest is not None and (flags := lacking(manifest)):
         return Candidate(folder, Fit.NONE, "", f"this CPU lacks {', '.join(flags)}, which it needs")
     if manifest is None or manifest.backend == _CPU:
-        others = "there is none for a GPU" if gpus is None else "none for a GPU fits this machine"
+        others = "none for a GPU fits this machine" if asked else "there is none for a GPU"
         return Candidate(folder, Fit.CPU, f"it is for CPUs, and {others}")
-    if manifest.backend == _CUDA and gpus is not None:
-        return _for_cuda(folder, manifest, gpus)
+    if manifest.backend in asked:
+        return _for_gpu(folder, manifest, asked[manifest.backend])
     return Candidate(folder, Fit.NONE, "", f"it is for {manifest.backend}, which this version does not run")
 
 
@@ -51,13 +51,13 @@ def _manifest(folder: Path) -> Manifest | None:
         return None
 
 
-def by_preference(folders: Iterable[Path], look: Callable[[], Gpus]) -> list[Candidate]:
+def by_preference(folders: Iterable[Path], looks: Mapping[str, Callable[[], Gpus]]) -> list[Candidate]:
     """Return packages for this machine's first GPU, then those for CPUs, then what does not fit; else in their order.
 
-    `look` finds the GPUs, and is called only when there is a package for one. What has a damaged manifest counts as one
-    for CPUs.
+    `looks` find the GPUs of a backend, and are called only when there is a package for it. What has a damaged manifest
+    counts as one for CPUs.
     """
     read = [(folder, _manifest(folder)) for folder in folders]
-    has_cuda = any(manifest is not None and manifest.backend == _CUDA for _, manifest in read)
-    gpus = look() if has_cuda else None
-    return sorted((_candidate(*each, gpus) for each in read), key=lambda candidate: candidate.rank)
+    backends = {manifest.backend for _, manifest in read if manifest is not None}
+    asked = {backend: look() for backend, look in looks.items() if backend in backends}
+    return sorted((_candidate(*each, asked) for each in read), key=lambda candidate: candidate.rank)

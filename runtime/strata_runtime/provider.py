@@ -20,6 +20,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from strata_runtime.amd_gpus import visible_amd_gpus
 from strata_runtime.discovery import Found, built, installed
 from strata_runtime.errors import UserError
 from strata_runtime.families import FamilyInfo
@@ -167,7 +168,7 @@ def _candidates(environ: Mapping[str, str], known: Iterable[Path]) -> list[Candi
     """Return the packages to consider, best first. One that is named is taken whatever the machine has."""
     if named := environ.get(PATH_VARIABLE, "").strip():
         return [Candidate(Path(named).expanduser().absolute(), Fit.EXACT, f"{PATH_VARIABLE} names it")]
-    return by_preference(known, visible_gpus)
+    return by_preference(known, {"cuda": visible_gpus, "hip": lambda: visible_amd_gpus(environ)})
 
 
 @dataclass(frozen=True, slots=True)

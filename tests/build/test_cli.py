@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
+from strata_gen.build import refuse_without_package
 from strata_gen.cli.main import group
+from strata_gen.errors import GeneratorError
 from strata_gen.paths import specs_root
+from strata_gen.resolve import find_target, make_plan
 from strata_gen.specs import load_specs
 from support.small_project import Builds, SmallProject, environment
 
@@ -51,16 +55,12 @@ def test_a_file_of_the_user_in_the_tree_is_named(run, tmp_path: Path) -> None:
     assert "left alone, not ours: notes.txt" in run(*emit).stdout
 
 
-def test_a_target_without_packages_is_refused_with_the_reason_for_each_kernel(run) -> None:
-    backend, arch = "hip", "gfx1151"
-    result = run("build", "--target", backend, arch)
-    assert result.exit_code == 2
-    first = result.stderr.splitlines()[0]
-    assert first.startswith(f"error: there are no packages for {backend} {arch}: ")
-    for kernel in load_specs([specs_root()]).kernels:
-        assert kernel.name in first
-    planned = run("plan", "--target", backend, arch)
-    assert planned.exit_code == 0 and "there are no packages" in planned.stdout
+def test_a_target_without_a_host_has_no_packages() -> None:
+    specs = load_specs([specs_root()])
+    target = replace(find_target(specs, "hip", "gfx1151"), host="")
+    with pytest.raises(GeneratorError, match="there are no packages for hip gfx1151: its spec has no 'host'") as caught:
+        refuse_without_package(make_plan(specs, target, {}))
+    assert "add 'host: x86-64-v2' there" in caught.value.mend
 
 
 @pytest.mark.parametrize(

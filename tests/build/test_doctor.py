@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import strata_gen.gpu_compiler as gpu_compiler
+import strata_gen.hip_compiler as hip_compiler
 import strata_gen.installed as installed
 from strata_gen import __version__
 from strata_gen.cli.main import group
@@ -79,9 +80,20 @@ def test_targets_that_cannot_be(doctor: Doctor) -> None:
     result = doctor("--target", "cuda", "sm_91")
     assert result.exit_code == 2
     assert "unknown cuda target 'sm_91': the nearest is sm_90" in result.stdout
-    refused = doctor("--target", "hip", "gfx1151")
+    assert "unknown hip target 'gfx1152x'" in doctor("--target", "hip", "gfx1152x").stdout
+
+
+def test_hip_needs_clang_lld_and_a_torch_for_rocm(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hip_compiler, "FOLDERS", ())
+    refused = doctor("--target", "hip", "gfx1151", HIPCXX="no-such-clang")
     assert refused.exit_code == 2
-    assert "there are no packages for hip gfx1151" in refused.stdout
+    assert "HIPCXX names 'no-such-clang', which is not there" in refused.stdout
+    assert "apt-get install --no-install-recommends clang-19 lld-19" in refused.stdout
+    real = metadata.version
+    for version, problem in (("2.13.0", "torch 2.13.0 is not built for ROCm"), ("2.13.0+rocm7.0", "")):
+        monkeypatch.setattr(metadata, "version", lambda name, is_=version: is_ if name == "torch" else real(name))
+        rows = json.loads(doctor("--target", "hip", "gfx1151", "--json").stdout)["machine"]
+        assert next(row["problem"] for row in rows if row["name"] == "torch") == problem
 
 
 def test_each_package_that_the_runtime_sees_is_listed_with_its_reason(doctor: Doctor, tmp_path: Path) -> None:

@@ -110,3 +110,11 @@ def test_paths_of_the_tree_become_the_files_that_one_would_edit() -> None:
 def test_a_failure_shows_line_hint_rerun_and_log() -> None:
     shown = BuildFailure("a.cpp:1: error: x", hint="h", rerun="ninja -C x", log=Path("logs/build.log")).render()
     assert [line.split(":")[0].strip() for line in shown.splitlines()] == ["build failed", "hint", "rerun", "log"]
+
+
+def test_clangs_own_summaries_are_not_the_error() -> None:
+    output = """\
+lld: error: undefined hidden symbol: strata::missing()
+clang++-19: error: amdgcn-link command failed with exit code 1 (use -v to see invocation)"""
+    assert first_error(output.splitlines()) == "lld: error: undefined hidden symbol: strata::missing()"
+    assert first_error([*reversed(output.splitlines())]) == "lld: error: undefined hidden symbol: strata::missing()"

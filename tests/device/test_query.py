@@ -43,7 +43,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     generated = generated_sources(folder / "generated", find_target(load_specs((specs_root(),)), "cuda", "sm_90"))
     (folder / "main.cpp").write_text(MAIN)
     paths = [f"-I{path}" for path in (generated / "include", runtime_root() / "include")]
-    sources = [folder / "main.cpp", runtime_root() / "src/gpu/query.cu"]
+    sources = [folder / "main.cpp", runtime_root() / "src/cuda/query.cu"]
     flags = ["-std=c++20", "-O0", "-arch=sm_90", "--expt-relaxed-constexpr"]
     subprocess.run([nvcc, *flags, *paths, *sources, "-o", folder / "query"], check=True)
     return folder / "query"

@@ -73,7 +73,7 @@ def package(root: Path, backend: str, arch: str, *runs_on: str, not_on: tuple[st
 
 
 def ranked(root: Path, gpus: Gpus) -> list[Candidate]:
-    return by_preference(sorted(root.iterdir()), lambda: gpus)
+    return by_preference(sorted(root.iterdir()), {"cuda": lambda: gpus})
 
 
 def test_the_gpus_own_package_is_best_then_one_that_it_runs_then_the_cpus(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_no_driver_is_asked_when_no_package_is_for_a_gpu(tmp_path: Path) -> None
     def forbidden() -> Gpus:
         raise AssertionError
 
-    found = by_preference(sorted(tmp_path.iterdir()), forbidden)
+    found = by_preference(sorted(tmp_path.iterdir()), {"cuda": forbidden, "hip": forbidden})
     assert [candidate.why for candidate in found] == ["it is for CPUs, and there is none for a GPU"] * 2
 
 
@@ -116,3 +116,18 @@ def test_an_older_gpu_of_the_same_major_version_is_the_last_choice_unless_it_is_
     assert ranked(tmp_path, Gpus((Gpu("Another one", "sm_130"),)))[0].rank is Fit.NONE
     package(tmp_path / "orin", "cuda", "sm_86", "sm_89", not_on=("sm_87",))
     assert ranked(tmp_path / "orin", Gpus((Gpu("Orin", "sm_87"),)))[0].rank is Fit.NONE
+
+
+def test_a_package_for_an_amd_gpu_is_chosen_where_that_is(tmp_path: Path) -> None:
+    cpu, hip = package(tmp_path, "cpu", "native"), package(tmp_path, "hip", "gfx1151")
+    cuda = package(tmp_path, "cuda", "sm_90")
+
+    def among(gpus: Gpus) -> list[Candidate]:
+        return by_preference(sorted(tmp_path.iterdir()), {"cuda": lambda: NO_DRIVER, "hip": lambda: gpus})
+
+    assert [each.folder for each in among(Gpus((Gpu("AMD GPU", "gfx1151"),)))] == [hip, cpu, cuda]
+    other = among(Gpus((Gpu("AMD GPU", "gfx1100"),)))
+    assert other[0].folder == cpu
+    assert {each.misfit for each in other if each.folder == hip} == {
+        "it is for gfx1151, and this machine's GPU is AMD GPU, gfx1100: strata-gen build --target hip gfx1100"
+    }

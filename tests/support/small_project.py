@@ -14,11 +14,12 @@ from types import ModuleType
 from strata_gen.build import BuildRequest, BuildResult, build
 from strata_gen.emitter import Emitter
 from strata_gen.layout import Layout, layout_of
-from strata_gen.paths import project_root
+from strata_gen.paths import project_root, runtime_root, templates_root
 from strata_gen.progress import Reporter
 from strata_gen.resolve import Plan, find_target, make_plan
 from strata_gen.specs import load_specs
 from strata_gen.tree import Tree, make_tree
+from strata_gen.views import target
 
 FIXTURE = project_root() / "tests" / "build" / "project"
 ARCH = "x86-64-v2"
@@ -96,7 +97,8 @@ class SmallProject:
     def tree(self, set_values: Mapping[str, str] | None = None, arch: str = ARCH, backend: str = "cpu") -> Tree:
         specs = load_specs([self.specs])
         plan = make_plan(specs, find_target(specs, backend, arch), set_values or {})
-        return make_tree(plan, [self.specs], project=self.root, modules=(slices(),))
+        modules = (slices(), *((target,) if backend == "hip" else ()))
+        return make_tree(plan, [self.specs], project=self.root, modules=modules)
 
     def layout(self, out: Path | None = None, arch: str = ARCH) -> Layout:
         return layout_of(self.tree(arch=arch).plan, out or self.root / "build")
@@ -122,6 +124,20 @@ def make_gpu_project(root: Path) -> SmallProject:
     return small
 
 
+def make_hip_project(root: Path) -> SmallProject:
+    """A small project that also has the real HIP targets, for one level of CPUs, and launches by the real runtime."""
+    small = make_small_project(root)
+    targets = (project_root() / "specs/targets/hip.yaml").read_text(encoding="utf-8")
+    (small.specs / "targets/hip.yaml").write_text(targets.replace("host: x86-64-v2", "host: x86-64-v4-vnni"))
+    shutil.copy(templates_root() / "target.hpp.j2", root / "templates")
+    for path in ("include/strata/hip", "include/strata/device/query.hpp", "src/hip"):
+        copy = shutil.copytree if (runtime_root() / path).is_dir() else shutil.copy
+        (root / "runtime" / path).parent.mkdir(parents=True, exist_ok=True)
+        copy(runtime_root() / path, root / "runtime" / path)
+    shutil.copytree(project_root() / "tests" / "build" / "hip", root, dirs_exist_ok=True)
+    return small
+
+
 def make_compiler(folder: Path, *, before: str = "", name: str = "c++") -> Path:
     """Write a compiler that runs the shell line `before` and notes in `compiles.log` each time it compiles a file."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -144,6 +160,7 @@ def compiles(compiler: Path) -> int:
 def environment(home: Path, **extra: str) -> dict[str, str]:
     """The environment of one user: its own home and cache, nothing of the tester's compiler settings."""
     drop = ("CC", "CXX", "CXXFLAGS", "LDFLAGS", "XDG_CACHE_HOME", "CUDACXX", "CUDA_HOME", "CUDA_PATH")
+    drop += ("HIPCXX", "ROCM_PATH", "HIP_PATH")
     kept = {name: value for name, value in os.environ.items() if name not in drop}
     path = os.pathsep.join([str(project_root() / "generator"), str(project_root() / "runtime"), *sys.path])
     return {**kept, "HOME": str(home), "PYTHONPATH": path, **extra}

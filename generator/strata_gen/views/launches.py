@@ -89,7 +89,7 @@ def _reads_weights(kernel: Kernel) -> bool:
 
 
 def _format_views(plan: Plan) -> tuple[tuple[str, FormatLaunchesView], ...]:
-    if plan.target.backend is not Backend.CUDA:
+    if plan.target.backend is Backend.CPU:
         return ()
     kernels = [kernel for kernel, _ in _device_kernels(plan) if _reads_weights(kernel)]
     found = []

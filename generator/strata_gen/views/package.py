@@ -15,7 +15,7 @@ from strata_gen.resolve import Plan
 PYTHON_FOLDER = "python"
 SOURCES = "sources.cmake"
 _LEVELS = "src/levels"
-_LANGUAGES = {Backend.CUDA: "CUDA"}
+_LANGUAGES = {Backend.CUDA: "CUDA", Backend.HIP: "HIP"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@
 #include "strata/device/combine.hpp"
 #include "strata/device/norm_rows.hpp"
 #include "strata/device/silu_rows.hpp"
-#include "strata/simt/launch_cuda.hpp"
+#include "strata/simt/launch_gpu.hpp"
 
 STRATA_LAUNCH(strata::device::AddRows);
 STRATA_LAUNCH(strata::device::AppendHeads);

@@ -8,7 +8,7 @@
 #include "strata/device/rows_copy.hpp"
 #include "strata/device/tail_skip.hpp"
 #include "strata/device/time_stamp.hpp"
-#include "strata/simt/launch_cuda.hpp"
+#include "strata/simt/launch_gpu.hpp"
 
 STRATA_LAUNCH(strata::device::EcapRedirect);
 STRATA_LAUNCH(strata::device::FlagWait);

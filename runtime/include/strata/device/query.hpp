@@ -7,7 +7,7 @@
 namespace strata::device {
 
 // `count` is how many GPUs the process sees; the rest is of one of them. Versions are of CUDA, such as 13.0: the newest
-// that the driver knows, and the one that this module was made with.
+// that the driver knows, and the one that this module was made with; or of HIP, such as 6.3, both of its runtime.
 struct GpuFacts {
   int count;
   std::string name;

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "strata/gen/target.hpp"
+#include "strata/hip/stubs.hpp"
 #include "strata/scalar.hpp"
 #include "strata/simt/bytes.hpp"
 

@@ -10,7 +10,7 @@ using Stream = std::uintptr_t;
 
 // Launches all blocks of a kernel behind what was given to the stream before; nothing where it has none. Throws
 // std::invalid_argument for arguments that the kernel cannot take, and std::runtime_error when the launch fails. Who
-// compiles for the GPU defines it (simt/launch_cuda.hpp), and instantiates it for each kernel with STRATA_LAUNCH.
+// compiles for the GPU defines it (simt/launch_gpu.hpp), and instantiates it for each kernel with STRATA_LAUNCH.
 template <class Kernel>
 void launch(const typename Kernel::Args& args, Stream stream);
 
