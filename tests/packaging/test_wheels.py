@@ -8,6 +8,7 @@ import hashlib
 import io
 import re
 import struct
+import subprocess
 import zipfile
 from base64 import urlsafe_b64encode
 from dataclasses import replace
@@ -277,3 +278,14 @@ def test_the_generator_has_all_that_it_builds_from() -> None:
     wanted += [path for path in (root / "runtime").rglob("*") if path.suffix in (".hpp", ".cpp", ".cu")]
     assert {path.relative_to(root).as_posix() for path in wanted} <= inside
     assert not [path for path in files if path.endswith((".pyc", ".so")) or "strata_runtime" in path]
+
+
+def test_the_runtime_has_every_file_of_its_package() -> None:
+    tracked = subprocess.run(
+        ["git", "ls-files", "-z", "strata_runtime"], cwd=project_root() / "runtime", capture_output=True
+    )
+    if tracked.returncode:
+        pytest.skip("not a checkout: what is tracked is unknown")
+    names = {name.decode() for name in tracked.stdout.split(b"\0") if name}
+    assert names <= set(project_wheel(project_root(), "core").files)
+    assert "strata_runtime/serve/page.html" in names

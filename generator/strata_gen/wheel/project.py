@@ -15,7 +15,7 @@ from strata_gen.wheel.archive import Wheel, entry_points
 from strata_gen.wheel.metadata import LICENSE_FILE, metadata_text
 
 _TAG = "py3-none-any"
-_CODE = (".py", ".pyi", ".typed")
+_PACKAGED = (".py", ".pyi", ".typed", ".html")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ def _files_below(folder: Path) -> Iterator[Path]:
 
 def _package_files(root: Path, package: str) -> dict[str, bytes]:
     folder = root / package
-    files = (path for path in _files_below(folder) if path.suffix in _CODE)
+    files = (path for path in _files_below(folder) if path.suffix in _PACKAGED)
     return {path.relative_to(folder.parent).as_posix(): path.read_bytes() for path in files}
 
 
