@@ -7,9 +7,8 @@ from typing import Any, TypeVar
 
 import click
 
-from strata_runtime.errors import UserError
-from strata_runtime.knobs import Flags, Given, KnobInfo, Origin, Source
-from strata_runtime.knobs.grammar import KnobError, parse
+from strata_runtime.cli.short_flags import with_short_flags
+from strata_runtime.knobs import Flags, Given, KnobInfo
 
 _Function = TypeVar("_Function", bound=Callable[..., object])
 
@@ -35,18 +34,4 @@ def with_drafts(flags: Flags, given: dict[str, Any], knobs: Sequence[KnobInfo]) 
 
     Raises `UserError`, in the words of the short flags, for a value that its knob does not take.
     """
-    texts, infos = dict(flags), {info.name: info for info in knobs}
-    for name, knob in _KNOBS.items():
-        text = given.pop(name)
-        if text is None:
-            continue
-        if knob in texts:
-            raise click.UsageError(f"--{name} and --{knob.replace('.', '-')} are the same setting: give one of them.")
-        auto = _AUTO.get(name)
-        plain = "0" if text == auto else text
-        texts[knob] = Given(plain, Origin(Source.COMMAND_LINE, f"--{name}"))
-        try:
-            parse(infos[knob], plain)
-        except KnobError as problem:
-            raise UserError(f"--{name}: {problem}{f', or give {auto}' if auto else ''}") from None
-    return texts
+    return with_short_flags(flags, given, knobs, _KNOBS, _AUTO)
