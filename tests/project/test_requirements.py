@@ -47,7 +47,9 @@ def test_development_adds_to_the_run_time_requirements(root: Path) -> None:
 
 def test_pins_satisfy_what_the_project_declares(root: Path, project: dict) -> None:
     pinned = pins(root / "requirements" / "run.txt")
-    declared = [Requirement(text) for text in project["project"]["dependencies"] + project["build-system"]["requires"]]
+    extras = project["project"]["optional-dependencies"]
+    texts = project["project"]["dependencies"] + project["build-system"]["requires"] + extras["serve"]
+    declared = [Requirement(text) for text in texts]
     wrong = [str(each) for each in declared if pinned.get(canonicalize_name(each.name), "0") not in each.specifier]
     assert wrong == []
 

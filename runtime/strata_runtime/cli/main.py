@@ -30,6 +30,7 @@ class Entry(NamedTuple):
 
 COMMANDS: Mapping[str, Entry] = {
     "generate": Entry("strata_runtime.cli.generate:command", "Write text with a model, streaming."),
+    "serve": Entry("strata_runtime.cli.serve:command", "Serve a model: OpenAI's API and a page."),
     "bench": Entry("strata_runtime.cli.bench:command", "Measure a model's speed, and what limits it."),
     "ab": Entry("strata_runtime.cli.ab:command", "Compare settings: speed, drafts, and distance."),
     "convert": Entry("strata_runtime.cli.convert:command", "Pack a model folder into one GGUF file."),

@@ -1,0 +1,105 @@
+"""Who may ask, and how much: keys, sizes, times, other websites."""
+
+import socket
+
+import httpx2
+import pytest
+
+from support.serving import CHAT, hello, until
+
+JSON = {"content-type": "application/json"}
+
+
+@pytest.fixture(scope="module")
+def locked(engine):
+    from support.serving import FakeBatch, running, saying
+
+    keys = frozenset({"first-key", "second-key"})
+    with running(engine, FakeBatch(engine, saying(engine, "Hi")), model="fake", keys=keys) as server:
+        yield server
+
+
+@pytest.mark.parametrize("key", ["first-key", "second-key"])
+def test_any_key_opens_the_api(locked, key):
+    with httpx2.Client(base_url=locked.url, headers={"authorization": f"Bearer {key}"}) as client:
+        assert client.post(CHAT, json=hello()).status_code == 200
+        assert [client.get(path).status_code for path in ("/v1/models", "/status", "/metrics")] == [200] * 3
+
+
+@pytest.mark.parametrize(
+    ("header", "code"),
+    [
+        (None, "missing_api_key"),
+        ("Bearer", "missing_api_key"),
+        ("Basic first-key", "missing_api_key"),
+        ("Bearer first-ke", "invalid_api_key"),
+        ("Bearer first-key2", "invalid_api_key"),
+        ("Bearer f\xfcrst", "invalid_api_key"),
+    ],
+)
+@pytest.mark.parametrize("path", [CHAT, "/v1/models", "/status", "/metrics", "/v1/nothing"])
+def test_without_one_nothing_is_told(locked, header, code, path):
+    headers = {} if header is None else {"authorization": header.encode("latin-1")}
+    response = httpx2.request("POST" if path == CHAT else "GET", locked.url + path, headers=headers)
+    assert response.status_code == 401
+    assert response.json()["error"]["code"] == code
+    assert response.headers["www-authenticate"] == "Bearer"
+
+
+def test_page_health_and_description_are_open(locked):
+    assert [httpx2.get(locked.url + path).status_code for path in ("/", "/health", "/openapi.json")] == [200] * 3
+
+
+def test_a_body_up_to_the_limit_is_read_and_a_larger_one_is_not(client, server):
+    limit = server.service.options.body_bytes
+    start, end = b'{"prompt": "a"', b"}"
+    fits = start + b" " * (limit - len(start) - len(end)) + end
+    assert client.post("/v1/completions", content=fits, headers=JSON).status_code == 200
+    response = client.post("/v1/completions", content=fits + b" ", headers=JSON)
+    assert response.status_code == 413
+    assert "64.0 KiB" in response.json()["error"]["message"]
+
+
+def test_a_body_without_a_length_is_measured_as_it_comes(client, server):
+    pieces = (b" " * 1000 for _ in range(1 + server.service.options.body_bytes // 1000))
+    assert client.post(CHAT, content=pieces, headers=JSON).status_code == 413
+
+
+def test_a_body_far_beyond_the_limit_still_gets_its_answer(client):
+    assert client.post(CHAT, content=b" " * (8 << 20), headers=JSON).status_code == 413
+
+
+def test_a_body_that_does_not_come_is_not_waited_for(serve):
+    server = serve(read_s=0.2)
+    url = httpx2.URL(server.url)
+    with socket.create_connection((url.host, url.port), timeout=10) as slow:
+        slow.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{")
+        answer = b""
+        while piece := slow.recv(65536):
+            answer += piece
+    assert answer.startswith(b"HTTP/1.1 408 ")
+    assert b'"code":"read_timeout"' in answer
+
+
+def test_a_client_that_leaves_before_its_body_is_there_leaves_nothing_behind(client, server):
+    url = httpx2.URL(server.url)
+    with socket.create_connection((url.host, url.port)) as left:
+        left.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{")
+    until(lambda: not server.server.server_state.tasks)
+    assert [line for line in server.lines if line["event"] == "fault"] == []
+    assert client.get("/health").status_code == 200
+
+
+def test_other_websites_are_told_nothing_unless_they_are_named(client, serve):
+    theirs = {"origin": "http://other.example"}
+    assert "access-control-allow-origin" not in client.get("/v1/models", headers=theirs).headers
+    named = serve(origins=("http://other.example",), keys=frozenset({"k"}))
+    with httpx2.Client(base_url=named.url) as other:
+        asked = {**theirs, "access-control-request-method": "POST", "access-control-request-headers": "authorization"}
+        assert other.options(CHAT, headers=asked).status_code == 200
+        told = other.get("/v1/models", headers={**theirs, "authorization": "Bearer k"}).headers
+        assert told["access-control-allow-origin"] == "http://other.example"
+        refused = other.get("/v1/models", headers=theirs)
+        assert refused.status_code == 401
+        assert refused.headers["access-control-allow-origin"] == "http://other.example"
+        assert "access-control-allow-origin" not in other.get("/", headers={"origin": "http://third.example"}).headers
