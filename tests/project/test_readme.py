@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -19,6 +20,7 @@ from strata_gen.paths import specs_root
 from strata_gen.specs import load_specs
 from strata_runtime.cli.main import group as strata
 from support.documents import Command, blocks, commands, links
+from support.served import served
 
 ROOT = Path(__file__).resolve().parents[2]
 READMES = tuple(sorted([ROOT / "README.md", *ROOT.glob("examples/**/README.md"), *ROOT.glob("bench/**/README.md")]))
@@ -89,6 +91,8 @@ def known_options(command: Command) -> set[str]:
         case "make":
             assert set(rest) <= make_targets()
             return set()
+        case "curl":
+            return set(command.options)
         case "cd" | "source":
             return set()
     pytest.fail(f"a page names a command that nothing checks: {command}")
@@ -158,7 +162,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 @pytest.mark.native
 def test_the_python_example_runs(kernels: Path) -> None:
-    (example,) = blocks(ROOT / "README.md", "python")
+    example, _ = blocks(ROOT / "README.md", "python")
     environment = {**python_environment(), "STRATA_PROVIDER_PATH": str(kernels)}
     done = subprocess.run([sys.executable, "-c", example], cwd=ROOT, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -176,7 +180,7 @@ def shorter(words: Sequence[str]) -> list[str]:
 @pytest.mark.native
 def test_commands_on_models_write_text(kernels: Path, tmp_path: Path) -> None:
     """In the order of the page: what one writes, a later one may read."""
-    generating = [each for _, each in RUN if each.words[0] == "strata"]
+    generating = [each for _, each in RUN if each.words[0] == "strata" and each.words[1] != "serve"]
     assert len(generating) >= 4
     made = {one.words[one.words.index("--out") + 1] for one in generating if "--out" in one.words}
     for command in generating:
@@ -185,3 +189,23 @@ def test_commands_on_models_write_text(kernels: Path, tmp_path: Path) -> None:
         done = subprocess.run([SCRIPTS / "strata", *words], cwd=ROOT, env=environment, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         assert done.stdout.strip()
+
+
+@pytest.mark.native
+@pytest.mark.skipif(shutil.which("curl") is None, reason="no curl here")
+def test_the_server_answers_what_the_page_asks_it(kernels: Path) -> None:
+    (start,) = [each for _, each in RUN if each.words[:2] == ("strata", "serve")]
+    asking = [each for _, each in RUN if each.words[0] == "curl"]
+    _, example = blocks(ROOT / "README.md", "python")
+    shown = "http://127.0.0.1:8000"
+    assert shown in example
+    with served([SCRIPTS / "strata"], *start.words[2:], STRATA_PROVIDER_PATH=str(kernels)) as server:
+        for command in asking:
+            words = [word.replace(shown, server.url) for word in command.words]
+            done = subprocess.run([*words, "--fail-with-body"], capture_output=True, text=True)
+            assert done.returncode == 0, done.stdout + done.stderr
+            assert {"choices", "slots"} & json.loads(done.stdout).keys()
+        script = example.replace(shown, server.url)
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        assert len(done.stdout) > 10
