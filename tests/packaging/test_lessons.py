@@ -65,7 +65,7 @@ def key_of(small: SmallProject, home: Path, set_values: dict[str, str] | None = 
 
 
 def nearest_fit(folder: Path, arch: str) -> tuple[Fit, str]:
-    (found,) = by_preference([folder], lambda: Gpus((Gpu("A GPU", arch),)))
+    (found,) = by_preference([folder], {"cuda": lambda: Gpus((Gpu("A GPU", arch),))})
     return found.rank, found.misfit
 
 
