@@ -227,3 +227,11 @@ def test_the_thread_that_reads_keeps_off_the_cores_of_workers():
     assert found["none"] == found["all"] == allowed
     assert found["one"] == (allowed - {min(allowed)} or allowed)
     assert os.sched_getaffinity(0) == allowed
+
+
+def test_what_reads_on_a_device_need_is_made_before_the_first_one(start):
+    model = FakeModel(VOCAB, hashed(VOCAB), 512)
+    model.is_on_pool = False
+    batch, _ = start(model, **BESIDE)
+    ask(batch, prompt(40), GREEDY, **SHORT).wait()
+    assert [(tokens, at) for tokens, at, _ in model.passes] == [(16, 512 - 16), (16, 0), (16, 16), (8, 32)]

@@ -13,6 +13,7 @@ from strata_runtime.batch.job import Job
 from strata_runtime.batch.prompts import PromptReader
 from strata_runtime.batch.slots import Slot
 from strata_runtime.errors import UserError
+from strata_runtime.layers.kv_cache import KVCache
 from strata_runtime.model import Model
 
 
@@ -33,14 +34,22 @@ class Read:
 class Beside:
     """Reads prompts on a thread and a lane of its own, one at a time."""
 
-    def __init__(self, prompts: PromptReader, model: Model, lane: int, on_end: Callable[[], None]) -> None:
-        """`on_end` is called on the thread when a read has ended."""
+    def __init__(
+        self, prompts: PromptReader, model: Model, lane: int, on_end: Callable[[], None], unused: KVCache | None
+    ) -> None:
+        """`on_end` is called on the thread when a read has ended.
+
+        unused: an empty cache, with which everything is made that reads on a device need, before this returns: they
+        may neither allocate nor load anything while windows wait for a host half. None where layers are on the pool.
+        """
         self.read: Read | None = None
         self._prompts, self._model, self._on_end = prompts, model, on_end
         self._reads: SimpleQueue[Read | None] = SimpleQueue()
         self._seen = (0, monotonic())
-        self._thread = threading.Thread(target=self._run, args=(lane,), name=f"strata-read-{lane}", daemon=True)
+        self._is_ready = threading.Event()
+        self._thread = threading.Thread(target=self._run, args=(lane, unused), name=f"strata-read-{lane}", daemon=True)
         self._thread.start()
+        self._is_ready.wait()
 
     def start(self, slot: Slot, job: Job) -> None:
         """Begin, or go on, to read a job's prompt; the reader must be idle."""
@@ -77,9 +86,14 @@ class Beside:
         self._reads.put(None)
         self._thread.join(seconds)
 
-    def _run(self, lane: int) -> None:
+    def _run(self, lane: int, unused: KVCache | None) -> None:
         keep_off(self._model.worker_cpus)
         with self._model.working(lane):
+            try:
+                if unused is not None:
+                    self._prompts.warm_up(unused)
+            finally:
+                self._is_ready.set()
             while (read := self._reads.get()) is not None:
                 try:
                     self._passes(read)

@@ -38,7 +38,8 @@ class PromptTurns:
         """Read on a thread beside windows from now on. `wake` is called there when a read has ended."""
         self._wake = wake
         self._lane += 1
-        self._beside = Beside(self._prompts, self._model, self._lane, wake)
+        unused = None if self._model.is_on_pool else next(slot.cache for slot in self._desk.slots if slot.job is None)
+        self._beside = Beside(self._prompts, self._model, self._lane, wake, unused)
 
     def close(self) -> None:
         """End the thread."""

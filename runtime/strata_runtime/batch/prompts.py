@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
+
+import torch
 
 from strata_runtime.batch.job import Job
 from strata_runtime.batch.slots import Slot
+from strata_runtime.errors import NotFiniteError
+from strata_runtime.layers.kv_cache import KVCache
 from strata_runtime.model import Model
 from strata_runtime.params import MAX_WINDOW
 from strata_runtime.reading import read_pass
@@ -17,6 +22,19 @@ class PromptReader:
 
     model: Model
     chunk: int
+
+    def warm_up(self, cache: KVCache) -> None:
+        """Read one pass at the end of an empty cache: what memory and libraries passes need is there then."""
+        model, tokens = self.model, min(self.chunk, cache.capacity)
+        states = model.new_states(tokens) if model.mtp is not None else None
+        cache.length = cache.capacity - tokens
+        # Whatever is in the cache is read, and may be anything.
+        with suppress(NotFiniteError):
+            model.forward(torch.zeros(tokens, dtype=torch.int64), cache, states=states)
+        cache.length = 0
+        if model.mtp is not None and states is not None:
+            model.mtp.forward([0] * tokens, states, model.mtp.new_cache(tokens))
+        model.settle()
 
     def next_tokens(self, job: Job) -> int:
         """How many tokens the job's next pass reads; 0 when its prompt was read."""
