@@ -7,7 +7,9 @@ and ratios are of the same round.
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from statistics import median
 
@@ -66,16 +68,23 @@ def main() -> None:
     parser.add_argument("--prompt", type=int, default=4096, help="tokens of a cold prompt")
     parser.add_argument("--context", type=int, default=8192)
     parser.add_argument("--stream-tokens", type=int, default=400)
+    parser.add_argument("--warm", type=float, default=1.0, help="seconds before a prompt joins, and a question behind")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--scenario", action="append", help="one of cold, followup, two_joiners; all unless given")
+    parser.add_argument("--json", action="store_true", help="print seconds and rates of every round instead")
     options = parser.parse_args()
-    known = scenarios(options.prompt, options.stream_tokens)
+    known = scenarios(options.prompt, options.stream_tokens, options.warm)
+    found = {}
     for name in options.scenario or known:
         rounds = []
         for number in range(options.rounds):
             ways = list(WAYS)[number % len(WAYS) :] + list(WAYS)[: number % len(WAYS)]
             rounds.append({way: measure(options.model, way, known[name], options) for way in ways})
-        print(f"{name}: {options.prompt} tokens, {options.rounds} rounds\n{table(rounds)}\n", flush=True)
+        found[name] = [{way: asdict(felt) for way, felt in each.items()} for each in rounds]
+        if not options.json:
+            print(f"{name}: {options.prompt} tokens, {options.rounds} rounds\n{table(rounds)}\n", flush=True)
+    if options.json:
+        print(json.dumps(found))
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
+import strata_runtime.batch.batch
 import strata_runtime.engine
 from support.fake_engine import KNOBS, Settings, knob
 from support.reference_provider import ReferenceProvider
@@ -31,10 +32,11 @@ class Provider(ReferenceProvider):
 
 
 @pytest.mark.skipif(not MODEL.is_dir(), reason="the bundled model is not there")
-def test_the_documented_example_runs(monkeypatch):
+@pytest.mark.parametrize("module", [strata_runtime.engine, strata_runtime.batch.batch], ids=lambda each: each.__name__)
+def test_the_documented_example_runs(monkeypatch, module):
     monkeypatch.setattr("strata_runtime.engine.find_provider", lambda _: Provider())
-    found = doctest.DocTestFinder().find(strata_runtime.engine, "engine", globs={"MODEL": MODEL})
-    example = next(test for test in found if test.name == "engine")
+    found = doctest.DocTestFinder().find(module, "example", globs={"MODEL": MODEL})
+    example = next(test for test in found if test.name == "example")
     assert example.examples
     said = []
     doctest.DocTestRunner().run(example, out=said.append)

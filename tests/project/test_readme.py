@@ -161,12 +161,15 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 @pytest.mark.native
-def test_the_python_example_runs(kernels: Path) -> None:
-    example, _ = blocks(ROOT / "README.md", "python")
+@pytest.mark.parametrize(("number", "said"), [(0, "Usage(prompt_tokens="), (2, "finish='length'")])
+def test_the_python_examples_run(kernels: Path, number: int, said: str) -> None:
+    examples = blocks(ROOT / "README.md", "python")
+    assert len(examples) == 3
+    example = examples[number]
     environment = {**python_environment(), "STRATA_PROVIDER_PATH": str(kernels)}
     done = subprocess.run([sys.executable, "-c", example], cwd=ROOT, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert "Usage(prompt_tokens=" in done.stdout
+    assert said in done.stdout
 
 
 def shorter(words: Sequence[str]) -> list[str]:

@@ -39,12 +39,12 @@ class Scenario:
         return self.streams + len(self.joiners) + (self.question > 0)
 
 
-def scenarios(prompt: int, stream_tokens: int) -> dict[str, Scenario]:
-    """Return the scenarios by name. `prompt`: tokens of a cold one."""
+def scenarios(prompt: int, stream_tokens: int, warm_s: float = 1.0) -> dict[str, Scenario]:
+    """Return the scenarios by name. `prompt`: tokens of a cold one. `warm_s`: see `Scenario`."""
     all_of_them = (
-        Scenario("cold", 2, stream_tokens, (prompt,)),
-        Scenario("followup", 2, stream_tokens, (prompt,), question=24),
-        Scenario("two_joiners", 2, stream_tokens, (prompt, prompt)),
+        Scenario("cold", 2, stream_tokens, (prompt,), warm_s=warm_s),
+        Scenario("followup", 2, stream_tokens, (prompt,), question=24, question_s=warm_s, warm_s=warm_s),
+        Scenario("two_joiners", 2, stream_tokens, (prompt, prompt), warm_s=warm_s),
     )
     return {scenario.name: scenario for scenario in all_of_them}
 
