@@ -59,13 +59,36 @@ def _headroom(folder: Path) -> int | None:
     return max(0, limit - max(0, used - cached))
 
 
+_HELD = (
+    *("AnonPages", "Shmem", "Hugetlb", "SUnreclaim", "KernelStack", "PageTables", "SecPageTables", "Percpu"),
+    "Balloon",  # what the hypervisor has taken back
+)
+_UNTOLD_SHARE = 16  # of all memory: what drivers and the kernel hold and no line of the table tells
+
+
+def _left_on_machine(root: Path) -> int | None:
+    """Return what the machine has left, None when it does not say.
+
+    MemAvailable is what is free now, and cached files. A virtual machine may get its memory from the hypervisor only as
+    it is touched: what it has not got yet is neither free nor anybody's, and MemAvailable is a small part of what it
+    would give. There, all memory less what processes and the kernel hold is the larger number, and the right one;
+    anywhere else it is the smaller one, for the part that is taken off for what no line tells.
+    """
+    table = _numbers(root / "proc/meminfo")
+    available, total = table.get("MemAvailable"), table.get("MemTotal")
+    if total is None or "AnonPages" not in table:
+        return available
+    left = total - sum(table.get(name, 0) for name in _HELD) - total // _UNTOLD_SHARE
+    return max(left, available or 0)
+
+
 def available_bytes(root: Path = Path("/")) -> int | None:
     """Return how much memory this process can take without pushing anything out, cached files aside.
 
     What the machine has is one bound, the limits of its control group and of all above it are others. None when the
     machine does not say. `root` stands for the file system.
     """
-    bounds = [_numbers(root / "proc/meminfo").get("MemAvailable")]
+    bounds = [_left_on_machine(root)]
     for mount, group in _groups(root):
         # A container may not show the group's own path; the mount's top carries the limit then.
         bounds += [_headroom(mount / part) for part in (group, *group.parents)]

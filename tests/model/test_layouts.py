@@ -168,6 +168,28 @@ def write(root: Path, files: dict[str, str]) -> Path:
 
 
 MEMINFO = "MemTotal:       8000 kB\nMemFree:  10 kB\nMemAvailable:    4000 kB\n"
+RECORDED = """\
+MemTotal:       24684084 kB
+MemFree:         5395892 kB
+MemAvailable:   17463560 kB
+Buffers:          370356 kB
+Cached:         11084640 kB
+AnonPages:       5803072 kB
+Mapped:           390384 kB
+Shmem:              8872 kB
+Slab:            1111876 kB
+SReclaimable:    1026364 kB
+SUnreclaim:        85512 kB
+KernelStack:        2696 kB
+PageTables:        20592 kB
+SecPageTables:         0 kB
+Percpu:             1120 kB
+Balloon:               0 kB
+Hugetlb:               0 kB
+"""
+GROWING = RECORDED.replace("5395892", " 195892").replace("17463560", " 1463560").replace("11084640", "  284640")
+TAKEN_BACK = GROWING.replace("Balloon:               0", "Balloon:        15000000")
+HELD = 5803072 + 8872 + 85512 + 2696 + 20592 + 1120
 
 
 @pytest.mark.parametrize(
@@ -177,6 +199,20 @@ MEMINFO = "MemTotal:       8000 kB\nMemFree:  10 kB\nMemAvailable:    4000 kB\n"
         ({"proc/meminfo": "MemTotal: 8000 kB\n"}, None),
         ({"proc/meminfo": MEMINFO}, 4000 * 1024),
         ({"proc/meminfo": MEMINFO, "proc/self/cgroup": "0::/a/b\n"}, 4000 * 1024),
+        ({"proc/meminfo": RECORDED}, 17463560 * 1024),
+        ({"proc/meminfo": GROWING}, (24684084 - HELD) * 1024 - 24684084 * 1024 // 16),
+        ({"proc/meminfo": TAKEN_BACK}, (24684084 - HELD - 15000000) * 1024 - 24684084 * 1024 // 16),
+        ({"proc/meminfo": GROWING.replace("AnonPages", "Anon")}, 1463560 * 1024),
+        ({"proc/meminfo": GROWING.replace("24684084", " 5000000")}, 1463560 * 1024),
+        (
+            {
+                "proc/meminfo": GROWING,
+                "proc/self/cgroup": "0::/a\n",
+                "sys/fs/cgroup/a/memory.max": "9000\n",
+                "sys/fs/cgroup/a/memory.current": "8000\n",
+            },
+            1000,
+        ),
         (
             {
                 "proc/meminfo": MEMINFO,
