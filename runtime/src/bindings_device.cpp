@@ -69,7 +69,7 @@ void tail_skip(int tokens, int top_k, int experts, int rank, Address slot_of_exp
 }
 
 void resident_plan(int tokens, int top_k, int experts, int slots, bool all_resident, Address ids, Address weights,
-                   Address slot_of_expert, Address plan, Address error, Stream stream) {
+                   Address slot_of_expert, Address plan, Address error, Stream stream, Address pcie_share) {
   run<device::ResidentPlan>({.ids = pointer<const std::int32_t>(ids),
                              .weights = pointer<const float>(weights),
                              .slot_of_expert = pointer<const std::int32_t>(slot_of_expert),
@@ -79,7 +79,8 @@ void resident_plan(int tokens, int top_k, int experts, int slots, bool all_resid
                              .top_k = top_k,
                              .experts = experts,
                              .slots = slots,
-                             .all_resident = all_resident},
+                             .all_resident = all_resident,
+                             .pcie_share = pointer<const std::int32_t>(pcie_share)},
                             stream);
 }
 
@@ -100,7 +101,8 @@ void publish(int layer, int tokens, int top_k, int hidden, Address x, Address id
 }
 
 void flag_wait(Address word, Address base, std::uint32_t offset, Address stamp, Address error,
-               std::uint32_t error_value, std::uint64_t looks, std::uint64_t nanoseconds, Stream stream) {
+               std::uint32_t error_value, std::uint64_t looks, std::uint64_t nanoseconds, Stream stream,
+               Address waited) {
   run<device::FlagWait>({.word = pointer<const std::uint32_t>(word),
                          .base = pointer<const std::uint32_t>(base),
                          .stamp = pointer<const std::uint32_t>(stamp),
@@ -108,7 +110,8 @@ void flag_wait(Address word, Address base, std::uint32_t offset, Address stamp, 
                          .offset = offset,
                          .error_value = error_value,
                          .looks = looks,
-                         .nanoseconds = nanoseconds},
+                         .nanoseconds = nanoseconds,
+                         .waited = pointer<std::uint64_t>(waited)},
                         stream);
 }
 
@@ -175,11 +178,11 @@ void bind_device(py::module_& module) {
              arg("slot_of_expert"), arg("ids"), arg("weights"), arg("stream"));
   device.def("resident_plan", resident_plan, released, arg("tokens"), arg("top_k"), arg("experts"), arg("slots"),
              arg("all_resident"), arg("ids"), arg("weights"), arg("slot_of_expert"), arg("plan"), arg("error"),
-             arg("stream"));
+             arg("stream"), arg("pcie_share") = Address{0});
   device.def("publish", publish, released, arg("layer"), arg("tokens"), arg("top_k"), arg("hidden"), arg("x"),
              arg("ids"), arg("weights"), arg("doorbell"), arg("sequence"), arg("base"), arg("offset"), arg("stream"));
   device.def("flag_wait", flag_wait, released, arg("word"), arg("base"), arg("offset"), arg("stamp"), arg("error"),
-             arg("error_value"), arg("looks"), arg("nanoseconds"), arg("stream"));
+             arg("error_value"), arg("looks"), arg("nanoseconds"), arg("stream"), arg("waited") = Address{0});
   device.def("time_stamp", time_stamp, released, arg("stamp"), arg("phase"), arg("stream"));
   device.def("rows_copy", rows_copy, released, arg("entries"), arg("hidden"), arg("which"), arg("threshold"),
              arg("zero_others"), arg("source"), arg("owner"), arg("weights"), arg("to"), arg("stream"));

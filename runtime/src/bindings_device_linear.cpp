@@ -56,7 +56,7 @@ void window_linear(const std::vector<std::pair<DeviceMatrix, Address>>& matrices
 void expert_gate_up(const std::string& format, int tokens, int top_k, int hidden, int width, Address plan,
                     Address slots, std::int64_t slot_stride, std::int64_t gate_offset, std::int64_t up_offset,
                     Address gate_scale, Address up_scale, Address x, Address q, Address middle, Address middle_q,
-                    Stream stream) {
+                    Stream stream, bool from_host) {
   device::run_expert_gate_up(format_named(format),
                              {.plan = pointer<const Plan>(plan),
                               .slots = pointer<const std::byte>(slots),
@@ -72,13 +72,14 @@ void expert_gate_up(const std::string& format, int tokens, int top_k, int hidden
                               .tokens = tokens,
                               .top_k = top_k,
                               .hidden = hidden,
-                              .width = width},
+                              .width = width,
+                              .from_host = from_host},
                              stream);
 }
 
 void expert_down(const std::string& format, int tokens, int top_k, int hidden, int width, Address plan, Address slots,
                  std::int64_t slot_stride, std::int64_t down_offset, Address down_scale, Address middle,
-                 Address middle_q, Address rows, Stream stream) {
+                 Address middle_q, Address rows, Stream stream, bool from_host) {
   device::run_expert_down(format_named(format),
                           {.plan = pointer<const Plan>(plan),
                            .slots = pointer<const std::byte>(slots),
@@ -91,7 +92,8 @@ void expert_down(const std::string& format, int tokens, int top_k, int hidden, i
                            .tokens = tokens,
                            .top_k = top_k,
                            .hidden = hidden,
-                           .width = width},
+                           .width = width,
+                           .from_host = from_host},
                           stream);
 }
 
@@ -152,10 +154,11 @@ void bind_device_linear(py::module_& device) {
              arg("stream"));
   device.def("expert_gate_up", expert_gate_up, released, arg("format"), arg("tokens"), arg("top_k"), arg("hidden"),
              arg("width"), arg("plan"), arg("slots"), arg("slot_stride"), arg("gate_offset"), arg("up_offset"),
-             arg("gate_scale"), arg("up_scale"), arg("x"), arg("q"), arg("middle"), arg("middle_q"), arg("stream"));
+             arg("gate_scale"), arg("up_scale"), arg("x"), arg("q"), arg("middle"), arg("middle_q"), arg("stream"),
+             arg("from_host") = false);
   device.def("expert_down", expert_down, released, arg("format"), arg("tokens"), arg("top_k"), arg("hidden"),
              arg("width"), arg("plan"), arg("slots"), arg("slot_stride"), arg("down_offset"), arg("down_scale"),
-             arg("middle"), arg("middle_q"), arg("rows"), arg("stream"));
+             arg("middle"), arg("middle_q"), arg("rows"), arg("stream"), arg("from_host") = false);
   device.def("quantize_rows", quantize_rows, released, arg("rows"), arg("columns"), arg("x"), arg("q"), arg("stream"));
   device.def("to_floats", to_floats, released, arg("matrix"), arg("dtype"), arg("out"), arg("stream"));
   device.def("to_floats_many", to_floats_many, released, arg("format"), arg("rows"), arg("columns"), arg("addresses"),

@@ -12,8 +12,8 @@ namespace {
 // Signal, kind, ring value, delay in nanoseconds.
 using FaultArguments = std::tuple<std::string, std::string, std::uint32_t, std::int64_t>;
 
-// A layer's experts, and the address of its slots by expert.
-using LayerArguments = std::tuple<py::object, std::uintptr_t>;
+// A layer's experts, and the addresses of its slots by expert and of what is told of them.
+using LayerArguments = std::tuple<py::object, std::uintptr_t, std::uintptr_t>;
 
 // A host half, and the Python objects that its layers lie in.
 class OwnedHostHalf {
@@ -48,10 +48,11 @@ class OwnedHostHalf {
 std::unique_ptr<OwnedHostHalf> make_host_half(std::shared_ptr<Runner> pool, const std::vector<LayerArguments>& layers,
                                               int slots, py::object owner, std::int64_t hidden,
                                               std::optional<float> heavy_from, std::int64_t timeout,
-                                              const std::vector<std::string>& present,
+                                              const std::vector<std::string>& present, std::uintptr_t pcie_share,
                                               const std::vector<FaultArguments>& faults, int wedge) {
   HostHalfOptions options{.hidden = size(hidden, "hidden"),
                           .slots = slots,
+                          .pcie_share = pointer<const std::int32_t>(pcie_share),
                           .heavy_from = heavy_from,
                           .timeout = std::chrono::nanoseconds(timeout),
                           .present = {},
@@ -63,8 +64,9 @@ std::unique_ptr<OwnedHostHalf> make_host_half(std::shared_ptr<Runner> pool, cons
   }
   std::vector<HybridLayer> hybrid;
   py::list kept;
-  for (const auto& [experts, slot_of_expert] : layers) {
-    hybrid.push_back({&experts.cast<const OwnedExperts&>().experts, pointer<const std::int32_t>(slot_of_expert)});
+  for (const auto& [experts, slot_of_expert, asked] : layers) {
+    hybrid.push_back({&experts.cast<const OwnedExperts&>().experts, pointer<const std::int32_t>(slot_of_expert),
+                      pointer<std::uint8_t>(asked)});
     kept.append(experts);
   }
   auto half = std::make_unique<HostHalf>(std::move(pool), std::move(hybrid), std::move(options));
@@ -151,8 +153,8 @@ void bind_hybrid(py::module_& module) {
           "end_window", [](const OwnedHostHalf& self, std::uint32_t rings) { (*self).end_window(rings); }, arg("rings"))
       .def("report", [](const OwnedHostHalf& self) { return (*self).report(); });
   module.def("make_host_half", make_host_half, arg("pool"), arg("layers"), arg("slots"), arg("owner"), arg("hidden"),
-             arg("heavy_from"), arg("timeout"), arg("present"), arg("faults") = std::vector<FaultArguments>{},
-             arg("wedge") = -1);
+             arg("heavy_from"), arg("timeout"), arg("present"), arg("pcie_share") = std::uintptr_t{0},
+             arg("faults") = std::vector<FaultArguments>{}, arg("wedge") = -1);
 }
 
 }  // namespace strata

@@ -195,7 +195,8 @@ struct HostHalf::State {
                                             .top_k = routed.top_k,
                                             .experts = static_cast<int>(layer.experts->all.size()),
                                             .slots = options.slots,
-                                            .all_resident = all_resident});
+                                            .all_resident = all_resident,
+                                            .pcie_share = options.pcie_share});
     return error;
   }
 
@@ -221,6 +222,17 @@ struct HostHalf::State {
                 splits ? &split : nullptr);
   }
 
+  // Entries that are nobody's ask for nothing.
+  void tell_asked(const Doorbell& bell) const {
+    const HybridLayer& layer = layers[static_cast<std::size_t>(bell.layer)];
+    if (layer.asked == nullptr) return;
+    for (int entry = 0; entry < bell.tokens * bell.top_k; ++entry) {
+      const std::int32_t id = bell.ids[entry];
+      const bool is_wanted = bell.has_weights == 0 || bell.weights[entry] != 0.0f;
+      if (is_wanted && id >= 0 && static_cast<std::size_t>(id) < layer.experts->all.size()) layer.asked[id] = 1;
+    }
+  }
+
   void answer(std::uint32_t ring) {
     layer.store(-1, std::memory_order_relaxed);
     answering.store(ring, std::memory_order_relaxed);
@@ -232,6 +244,7 @@ struct HostHalf::State {
     raise(Signal::kPlanReady, ring);
     raise(Signal::kPcieReady, ring);
     enter(Stage::kHeavy);
+    tell_asked(bell);
     if (options.wedge >= 0) {
       const Pool::Session session = pool->pool.open();
       wait_until_readable(options.wedge);

@@ -96,6 +96,12 @@ class EngineSettings:
     Default: 512. STRATA_ENGINE_PROMPT_CHUNK, --engine-prompt-chunk.
     """
 
+    repeatable: bool
+    """Whether the same request gives the same bits whatever ran before it and however fast things are.
+
+    Default: false. STRATA_ENGINE_REPEATABLE, --engine-repeatable.
+    """
+
     weight_layout: Literal["auto", "stored", "compute"]
     """Whether weights are arranged in memory for the kernels of this CPU.
 
@@ -116,10 +122,28 @@ class EvalSettings:
 class ExpertSettings:
     """Knobs `expert.*`."""
 
+    adapt: bool
+    """Whether experts move into slots between windows, as windows ask for them.
+
+    Default: false. STRATA_EXPERT_ADAPT, --expert-adapt.
+    """
+
+    adapt_bytes: int
+    """Bytes of experts that may be on their way to slots at a time.
+
+    In bytes. Default: 16MiB. STRATA_EXPERT_ADAPT_BYTES, --expert-adapt-bytes.
+    """
+
     cache: int
     """Experts of all layers together that get a slot on the device; auto is what fits on a GPU, and none on a CPU.
 
     `auto` is -1. Default: auto. STRATA_EXPERT_CACHE, --expert-cache.
+    """
+
+    pcie_frac: float
+    """Share of a layer's experts without slots that a GPU reads from the host's memory, instead of the CPU's pool.
+
+    `auto` is -1.0. Default: 0.0. STRATA_EXPERT_PCIE_FRAC, --expert-pcie-frac.
     """
 
     profile: str | None

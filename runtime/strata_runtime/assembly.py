@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 import torch
@@ -20,7 +19,8 @@ from strata_runtime.device.prompts import BySize, Prompts
 from strata_runtime.device.weights import Uploader
 from strata_runtime.formats import FormatInfo
 from strata_runtime.hybrid.choice import WindowExecutor, choose_executor
-from strata_runtime.hybrid.residency import Residency, SlotLayout
+from strata_runtime.hybrid.residency import slot_bytes
+from strata_runtime.hybrid.stock import Stock
 from strata_runtime.hybrid.store import SlotStore
 from strata_runtime.layers.compute import Compute
 from strata_runtime.layers.executor import Direct, Executor
@@ -111,8 +111,8 @@ class OnPool:
         """See `Assembly`."""
         plans, host = self._plans, self.host
         device = _inline_device(plans, host.lanes)
-        slots = partial(Residency, host, device.uploader, plans.mixtures, plans.wanted)
-        windows = choose_executor(plans.provider, plans.settings, host, device, plans.network, experts, slots, None)
+        stock = Stock(plans.mixtures, plans.wanted, experts)
+        windows = choose_executor(plans.provider, plans.settings, host, device, plans.network, stock, None)
         direct = Direct(host)
         return Engines(direct, windows, direct, Eager(host))
 
@@ -143,11 +143,13 @@ class OnDevice:
         if wanted >= 0 or not mixtures or compute.device.type != "cuda":
             return min(max(0, wanted), total)
         uploader, weights = compute.uploader, plans.weights
-        stride = max(SlotLayout.of(uploader, layer, plans.wanted, at).bytes for at, layer in enumerate(mixtures))
+        stride = slot_bytes(uploader, mixtures, plans.wanted)
         dense = [each for layer in plans.layers for each in layer.tensors.values()]
         taken = dense_bytes(uploader, [*dense, weights.head], weights.tensors["embedding"])
         taken += compute.cache_bytes(plans.cache_values)
         taken += stride * plans.network.experts * (len(plans.layers) - len(plans.weights.layers))
+        expert = plans.settings.expert
+        taken += max(stride, expert.adapt_bytes) if expert.adapt else 0
         free, _ = torch.cuda.mem_get_info(compute.device)
         return slots_that_fit(free, taken, plans.settings.vram.reserve_mib << 20, stride, total)
 
@@ -164,18 +166,11 @@ class OnDevice:
         self, layers: Sequence[LayerWeights], experts: Sequence[LoadedExperts], slots: int
     ) -> tuple[Executor, WindowExecutor]:
         plans, host, compute = self._plans, self.host, self.compute
-        kept: list[Residency] = []
-
-        def residency(placed: Sequence[tuple[int, int]]) -> Residency:
-            kept.append(Residency(host, compute.uploader, layers, plans.wanted, placed))
-            return kept[0]
-
-        windows = choose_executor(
-            plans.provider, plans.settings, host, compute, plans.network, experts, residency, slots
-        )
-        if windows.exact is None:
+        stock = Stock(layers, plans.wanted, experts)
+        windows = choose_executor(plans.provider, plans.settings, host, compute, plans.network, stock, slots)
+        if windows.exact is None or windows.residency is None:
             return Direct(host), windows
-        store = SlotStore(compute, host, kept[0], layers, plans.wanted, experts)
+        store = SlotStore(compute, host, windows.residency, stock, is_registered=windows.has_registered)
         return BySize(windows.exact, Prompts(compute, plans.network, store), compute.lanes), windows
 
 

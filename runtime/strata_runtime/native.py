@@ -222,22 +222,24 @@ class NativeModule(Protocol):
     def make_host_half(
         self,
         pool: Pool,
-        layers: Sequence[tuple[Experts, int]],
+        layers: Sequence[tuple[Experts, int, int]],
         slots: int,
         owner: object,
         hidden: int,
         heavy_from: float | None,
         timeout: int,
         present: Sequence[str],
+        pcie_share: int = 0,
         faults: Sequence[SignalFault] = (),
         wedge: int = -1,
     ) -> HostHalf:
         """Start a host half, which keeps `pool` and shares it with whoever else has it.
 
-        layers: experts, and the address of their slots by expert, int32, -1 for the CPU's; `owner` keeps that memory
-        alive. slots: how many there are. heavy_from: experts with an entry of at least this weight come first, and then
-        `partial_ready`; None is no split. timeout: nanoseconds of a wait. present: the signals that exist; without
-        `plan_ready` the device half plans. faults, wedge: a test's; a call of the pool comes back
+        layers: experts, the address of their slots by expert, int32, -1 for the CPU's, and where uint8 [experts] become
+        1 for those that a window asks for (0: nowhere); `owner` keeps that memory alive. slots: how many there are.
+        heavy_from: experts with an entry of at least this weight come first, and then `partial_ready`; None is no
+        split. timeout: nanoseconds of a wait. present: the signals that exist; without `plan_ready` the device half
+        plans. pcie_share: see `DeviceKernels.resident_plan`. faults, wedge: a test's; a call of the pool comes back
         once `wedge`, a file descriptor, can be read.
         """
         ...

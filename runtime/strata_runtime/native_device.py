@@ -119,12 +119,16 @@ class DeviceKernels(LayerKernels, Protocol):
         plan: int,
         error: int,
         stream: int,
+        pcie_share: int = 0,
     ) -> None:
         """Write the plan block: who computes which entry. `slot_of_expert`: int32 [experts], -1 for the CPU's.
 
         Entries of id -1, and of weight exactly 0 where `weights` are given, are nobody's. An id or a slot out of range,
         or in all-resident mode an expert without a slot, makes the plan empty and raises the word at `error` to the
         problem (1: not resident, 2: id, 3: slot) + 256 * entry.
+
+        pcie_share: address of an int32 (0: none). Of the experts without a slot, so many of 1024 parts, rounded to
+        whole experts, are the device's too, which reads them from the host: those of the most entries first.
         """
         ...
 
@@ -160,13 +164,15 @@ class DeviceKernels(LayerKernels, Protocol):
         looks: int,
         nanoseconds: int,
         stream: int,
+        waited: int = 0,
     ) -> None:
         """Wait until the word is at least the word at `base` (0: none) plus `offset`.
 
         After as many looks or nanoseconds (0: no such limit; one is needed) the word at `error` is raised to
         `error_value` instead. stamp: where the ring value of the data behind the word stands (0: nowhere); word and
         stamp must be exactly what is waited for then, and the error word gets 256 more for a word that is ahead, and
-        512 for data of another ring value.
+        512 for data of another ring value. The nanoseconds of the wait are added to the uint64 at `waited` (0:
+        nowhere).
         """
         ...
 
@@ -238,12 +244,14 @@ class DeviceKernels(LayerKernels, Protocol):
         middle: int,
         middle_q: int,
         stream: int,
+        from_host: bool = False,
     ) -> None:
         """middle [tokens * top_k, width]: silu(gate(x)) * up(x) of every entry that the plan gives to the device.
 
         Slot s begins at slots + s * slot_stride, with its device matrices in one format at the offsets. Scales are
         float32 by slot and multiply products; 0: none. Inputs are those of `linear`; with `middle_q`, which 32 has to
-        divide the width for, the result is quantised too.
+        divide the width for, the result is quantised too. `from_host`: the entries of experts without slots that the
+        plan gives to the device; "slots" are experts then, by number, in the host's memory.
         """
         ...
 
@@ -263,6 +271,7 @@ class DeviceKernels(LayerKernels, Protocol):
         middle_q: int,
         rows: int,
         stream: int,
+        from_host: bool = False,
     ) -> None:
         """rows [tokens * top_k, hidden]: down(middle) of every entry that the plan gives to the device; others stay."""
         ...

@@ -49,7 +49,8 @@ void resident_plan(const Job& job) {
                                   .top_k = job.integer(1),
                                   .experts = job.integer(2),
                                   .slots = job.integer(3),
-                                  .all_resident = job.integer(4) != 0});
+                                  .all_resident = job.integer(4) != 0,
+                                  .pcie_share = job.array<const std::int32_t>(5)});
 }
 
 void tail_skip(const Job& job) {

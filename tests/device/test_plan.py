@@ -44,16 +44,21 @@ def make_plan(
     all_resident: bool = False,
     seed: int = 0,
     most: int | None = None,
+    share: int | None = None,
 ) -> tuple[Any, int]:
     """The plan block and the error word."""
     numbers = [*ids.shape, len(slots), len(slots) if most is None else most, all_resident]
-    done = machine.run("resident_plan", numbers, [ids, weights, slots, RUBBISH, np.zeros(1, np.uint32)], wave, seed)
+    parts = None if share is None else np.array([share], np.int32)
+    given = [ids, weights, slots, RUBBISH, np.zeros(1, np.uint32), parts]
+    done = machine.run("resident_plan", numbers, given, wave, seed)
     return done[3][0], int(done[4][0])
 
 
 def check(plan: Any, expected: reference.Plan) -> None:
     count = len(expected.owner)
     assert [tuple(group) for group in plan["group"][: plan["groups"]].tolist()] == expected.groups
+    behind = plan["group"][plan["groups"] : plan["groups"] + plan["pcie_groups"]]
+    assert [tuple(group) for group in behind.tolist()] == expected.pcie
     assert plan["entries"][: plan["device_entries"]].tolist() == expected.entries
     assert plan["cpu"][: plan["cpu_entries"]].tolist() == expected.cpu
     assert plan["owner"][:count].tolist() == expected.owner
@@ -77,6 +82,68 @@ def test_every_wave_plans_as_the_reference(machine: Machine, tokens: int, top_k:
         plan, error = make_plan(machine, wave, ids, used, slots, seed=top_k)
         assert error == 0
         check(plan, reference.resident_plan(ids, used, slots))
+
+
+@pytest.mark.parametrize("share", [0, 1, 300, 512, 1023, 1024])
+def test_a_share_of_the_others_is_read_from_the_host_by_the_device(machine: Machine, share: int) -> None:
+    taken = 0
+    for (tokens, top_k), seed in product(((1, 8), (2, 10), (5, 8), (8, 16)), range(4)):
+        ids, weights, slots = routes(tokens, top_k, 48, seed)
+        for wave, used in product(WAVES, (weights, None)):
+            plan, error = make_plan(machine, wave, ids, used, slots, seed=seed, share=share)
+            assert error == 0
+            check(plan, reference.resident_plan(ids, used, slots, share))
+            taken += int(plan["pcie_groups"])
+            assert share < 1024 or plan["cpu_entries"] == 0
+    assert (taken > 0) == (share > 1)
+
+
+def test_the_device_reads_the_experts_of_most_entries_and_of_equals_the_first(machine: Machine, wave: int) -> None:
+    ids = np.array([[1, 2, 3, 4], [5, 3, 6, 7], [5, 3, 8, 2]], np.int32)
+    plan, _ = make_plan(machine, wave, ids, None, np.array([-1, 0, *[-1] * 7], np.int32), share=430)
+    assert plan["group"][: plan["groups"]].tolist() == [(1 - 1, 0, 1, 1)]
+    assert plan["group"][plan["groups"] : plan["groups"] + plan["pcie_groups"]]["expert"].tolist() == [2, 3, 5]
+    assert plan["entries"][: plan["device_entries"]].tolist() == [0, 1, 11, 2, 5, 9, 4, 8]
+    assert plan["cpu"][: plan["cpu_entries"]].tolist() == [3, 6, 7, 10]
+
+
+def test_every_pick_is_counted_once_whatever_is_capped_skipped_shared_and_late(machine: Machine, wave: int) -> None:
+    kinds = dict.fromkeys(("slot", "pcie", "waited for", "late", "dropped"), 0)
+    for seed in range(24):
+        generator = np.random.default_rng(seed)
+        tokens, top_k = int(generator.integers(1, 9)), int(generator.integers(1, 17))
+        ids, weights, slots = routes(tokens, top_k, 64, seed)
+        if seed % 2:
+            cap = int(generator.integers(1, tokens * top_k + 1))
+            ids, weights = machine.run("ecap_redirect", [tokens, top_k, cap], [ids, weights], wave)
+        if seed % 3 and top_k > 1:
+            rank = int(generator.integers(1, top_k))
+            ids, weights, _ = machine.run("tail_skip", [tokens, top_k, 64, rank], [ids, weights, slots], wave)
+        plan, error = make_plan(machine, wave, ids, weights, slots, share=int(generator.integers(0, 1025)))
+        assert error == 0
+        heavy = weights.reshape(-1) >= np.float32(generator.random())
+        lists = {
+            "slot": grouped(plan, 0, plan["groups"], slots, ids),
+            "pcie": grouped(plan, plan["groups"], plan["pcie_groups"], np.where(slots < 0, np.arange(64), -1), ids),
+            "waited for": [entry for entry in plan["cpu"][: plan["cpu_entries"]] if heavy[entry]],
+            "late": [entry for entry in plan["cpu"][: plan["cpu_entries"]] if not heavy[entry]],
+            "dropped": np.flatnonzero((ids.reshape(-1) < 0) | (weights.reshape(-1) == 0)).tolist(),
+        }
+        assert sorted(entry for entries in lists.values() for entry in entries) == list(range(ids.size))
+        assert plan["dropped"] == len(lists["dropped"])
+        kinds = {kind: count + len(lists[kind]) for kind, count in kinds.items()}
+    assert min(kinds.values()) > 0
+
+
+def grouped(plan: Any, first: int, count: int, places: Ids, ids: Ids) -> list[int]:
+    """The entries of some groups, each of its own expert, which is at its place."""
+    found: list[int] = []
+    for group in plan["group"][first : first + count]:
+        entries = plan["entries"][group["first"] : group["first"] + group["count"]].tolist()
+        assert group["slot"] == places[group["expert"]] >= 0
+        assert set(ids.reshape(-1)[entries].tolist()) == {int(group["expert"])}
+        found += entries
+    return found
 
 
 @pytest.mark.parametrize("resident", [0, 8])
@@ -118,6 +185,7 @@ def test_what_cannot_be_is_an_error_word_and_an_empty_plan(
     plan, error = make_plan(machine, wave, ids, None, slots, all_resident=all_resident, most=10)
     assert error == word
     assert (plan["groups"], plan["device_entries"], plan["cpu_entries"], plan["dropped"]) == (0, 0, 0, 16)
+    assert plan["pcie_groups"] == 0
     assert not plan["owner"][:16].any()
 
 

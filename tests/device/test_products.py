@@ -208,7 +208,7 @@ def run(
     hidden, entries = x.shape[1], ids.size
     slots = np.array([SLOTS - 1 - expert if expert < SLOTS else -1 for expert in range(8)], np.int32)
     blank = np.zeros(1, PLAN)
-    given = [ids, None, slots, blank, np.zeros(1, np.uint32)]
+    given = [ids, None, slots, blank, np.zeros(1, np.uint32), None]
     plan = machine.run("resident_plan", [tokens, top_k, 8, SLOTS, 0], given, 1)[3]
     number, is_quantised = number_of(resident.format), resident.format.quants is not None
     sizes = [tokens, top_k, hidden, width]

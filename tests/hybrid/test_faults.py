@@ -14,6 +14,7 @@ from strata_runtime.engine import Engine
 from strata_runtime.errors import StallError, UserError
 from strata_runtime.hybrid import half
 from strata_runtime.hybrid.choice import choose_executor
+from strata_runtime.hybrid.stock import Stock
 from strata_runtime.knobs import resolve
 from strata_runtime.model import Model
 from strata_runtime.provider import Provider
@@ -266,7 +267,7 @@ def test_knobs_of_experts_on_a_model_without_any_are_said_to_change_nothing(prov
     for environ, said in (({}, False), ({"STRATA_VERIFY_DEFER_CPU": "1"}, True), ({"STRATA_VERIFY_ECAP": "9"}, True)):
         settings = provider.settings_type.from_values(resolve(provider.knobs, environ=environ).values)
         device: Any = SimpleNamespace(is_gpu=False)
-        chosen = choose_executor(provider, settings, nobody, device, nobody, [], nobody, None)
+        chosen = choose_executor(provider, settings, nobody, device, nobody, Stock((), None, ()), None)
         assert chosen.executor is None
         assert chosen.notes == (("this model has no routed experts: verify, route and expert change nothing",) * said)
 

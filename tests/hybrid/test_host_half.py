@@ -61,7 +61,10 @@ class Half:
         self.weights = weights
         self.table = np.full((2, EXPERTS), -1, np.int32)
         self.table[1, ::3] = np.arange(len(self.table[1, ::3]))
-        layers = [(layer, self.table[at].ctypes.data) for at, layer in enumerate(weights.layers)]
+        self.asked = np.zeros((2, EXPERTS), np.uint8)
+        layers = [
+            (layer, self.table[at].ctypes.data, self.asked[at].ctypes.data) for at, layer in enumerate(weights.layers)
+        ]
         self.half = self.native.make_host_half(
             self.native.make_pool(KNOBS), layers, EXPERTS, self.table, HIDDEN, **settings
         )
@@ -134,6 +137,16 @@ def test_rows_are_those_of_the_pool_split_or_not(make: Any, heavy_from: float | 
         is_cpus = half.owner[: ids.size] == CPU
         assert (is_cpus == ((ids >= 0) & (half.table[turn % 2][ids] < 0)).ravel()).all()
         assert (half.rows[: ids.size][is_cpus] == half.expected(turn % 2, ids, x)[is_cpus]).all()
+
+
+def test_the_experts_that_a_window_asked_for_are_told(make: Any) -> None:
+    half = make()
+    ids, weights, x = routes(5, 3)
+    weights[2] = 0  # left out
+    half.half.wait("rows_ready", half.publish(1, ids, weights, x))
+    wanted = set(ids[(ids >= 0) & (weights != 0)].tolist())
+    assert set(np.flatnonzero(half.asked[1]).tolist()) == wanted
+    assert not half.asked[0].any()
 
 
 def test_a_window_without_experts_for_the_host_is_answered_too(make: Any) -> None:

@@ -1,7 +1,8 @@
-"""What device kernels of a compiled package refuse. Their results are those of the parity tests."""
+"""What device kernels of a compiled package refuse, and what one tells. Results are those of the parity tests."""
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import numpy as np
@@ -61,3 +62,22 @@ def test_blocks_have_the_sizes_that_python_allocates(device: Any) -> None:
     assert PLAN.itemsize == device.PLAN_BYTES
     assert PLAN.fields["owner"][1] == device.OWNER_OFFSET  # type: ignore[index]
     assert DOORBELL.itemsize == device.DOORBELL_BYTES
+
+
+def test_a_wait_tells_how_long_it_was(device: Any) -> None:
+    words, waited = np.array([7, 6, 0], np.uint32), np.zeros(1, np.uint64)
+    at = address(words)
+
+    def wait(value: int) -> None:
+        device.flag_wait(at, at + 4, value - 6, 0, at + 8, 1, 0, 10**10, HOST_STREAM, address(waited))
+
+    wait(7)
+    assert waited[0] == 0  # nobody had to
+    other = threading.Timer(0.02, lambda: words.__setitem__(0, 8))
+    other.start()
+    wait(8)
+    other.join()
+    first = int(waited[0])
+    assert 10**6 < first < 10**10
+    wait(8)
+    assert (waited[0], words[2]) == (first, 0)

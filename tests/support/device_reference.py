@@ -19,7 +19,7 @@ MAX_ENTRIES = 8 * 16
 GROUP = np.dtype([(name, "<i4") for name in ("slot", "first", "count", "expert")])
 PLAN = np.dtype(
     [
-        *((name, "<i4") for name in ("groups", "device_entries", "cpu_entries", "dropped")),
+        *((name, "<i4") for name in ("groups", "pcie_groups", "device_entries", "cpu_entries", "dropped")),
         ("group", GROUP, (MAX_ENTRIES,)),
         ("entries", "<i4", (MAX_ENTRIES,)),
         ("cpu", "<i4", (MAX_ENTRIES,)),
@@ -132,32 +132,43 @@ def tail_skip(ids: Ids, weights: Floats, slot_of_expert: Ids, rank: int) -> tupl
 
 @dataclass(frozen=True)
 class Plan:
-    """Groups are (slot, first, count, expert); an entry's owner is 0 for nobody, 1 for the device, 2 for the CPU."""
+    """Groups are (slot, first, count, expert), and for the host's memory (expert, first, count, expert).
+
+    An entry's owner is 0 for nobody, 1 for the device, 2 for the CPU.
+    """
 
     groups: list[tuple[int, int, int, int]]
+    pcie: list[tuple[int, int, int, int]]
     entries: list[int]
     cpu: list[int]
     owner: list[int]
 
 
-def resident_plan(ids: Ids, weights: Floats | None, slot_of_expert: Ids) -> Plan:
-    """Group the entries of resident experts, by first appearance; list the others."""
+def resident_plan(ids: Ids, weights: Floats | None, slot_of_expert: Ids, share: int = 0) -> Plan:
+    """Group the entries of resident experts, by first appearance; list the others.
+
+    `share` of 1024 parts of the experts without slots are the device's too: those of the most entries.
+    """
     members: dict[int, list[int]] = {}
-    cpu, owner = [], []
+    owner = [0] * ids.size
     for entry, expert in enumerate(ids.reshape(-1).tolist()):
-        if expert < 0 or (weights is not None and weights.reshape(-1)[entry] == 0):
-            owner.append(0)
-        elif slot_of_expert[expert] >= 0:
+        if expert >= 0 and (weights is None or weights.reshape(-1)[entry] != 0):
             members.setdefault(expert, []).append(entry)
-            owner.append(1)
-        else:
-            cpu.append(entry)
-            owner.append(2)
-    groups, entries = [], []
+    missing = [expert for expert in members if slot_of_expert[expert] < 0]
+    by_size = sorted(missing, key=lambda expert: -len(members[expert]))
+    read = set(by_size[: int(len(missing) * share / 1024 + 0.5)])
+    groups: list[tuple[int, int, int, int]] = []
+    pcie: list[tuple[int, int, int, int]] = []
+    entries: list[int] = []
+    for chosen, found in ((lambda expert: slot_of_expert[expert] >= 0, groups), (read.__contains__, pcie)):
+        for expert, own in members.items():
+            if chosen(expert):
+                found.append((expert if found is pcie else int(slot_of_expert[expert]), len(entries), len(own), expert))
+                entries += own
     for expert, own in members.items():
-        groups.append((int(slot_of_expert[expert]), len(entries), len(own), expert))
-        entries += own
-    return Plan(groups, entries, cpu, owner)
+        for entry in own:
+            owner[entry] = 1 if slot_of_expert[expert] >= 0 or expert in read else 2
+    return Plan(groups, pcie, entries, [entry for entry, who in enumerate(owner) if who == 2], owner)
 
 
 def doorbell(ring: int, layer: int, x: Floats, ids: Ids, weights: Floats | None) -> bytes:

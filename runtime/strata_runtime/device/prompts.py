@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Hashable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -43,6 +43,14 @@ class ExpertStore(Protocol):
         """Return matrices of neighbouring experts of a layer, which are there until the next call but one."""
         ...
 
+    def passing(self) -> AbstractContextManager[None]:
+        """Go around a pass: nothing works for it behind that."""
+        ...
+
+    def close(self) -> None:
+        """End. Idempotent."""
+        ...
+
 
 class Prompts:
     """Computes all experts of a layer from weights in floats, a number of experts at a time. Implements `Executor`."""
@@ -59,13 +67,13 @@ class Prompts:
         """See `Executor`."""
         return None
 
-    @contextmanager
-    def passing(self, tokens: int) -> Iterator[None]:
+    def passing(self, tokens: int) -> AbstractContextManager[None]:
         """See `Executor`."""
-        yield
+        return self._store.passing()
 
     def close(self) -> None:
-        """See `Executor`: nothing of its own works."""
+        """See `Executor`."""
+        self._store.close()
 
     def join_late(self, buffers: Buffers) -> None:
         """See `Executor`: nothing is late."""

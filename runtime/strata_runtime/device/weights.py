@@ -36,7 +36,8 @@ class Uploader:
     def __init__(self, native: NativeModule, device: torch.device, threads: int) -> None:
         """`threads`: that arrange pieces."""
         self.device = device
-        self._native, self._threads = native, threads
+        self.threads = threads
+        self._native = native
 
     def place(self, stored: Stored, scale: float = 1.0) -> Placed:
         """Bring one matrix to memory of its own. Raises torch's error when the device has none left."""
@@ -57,16 +58,16 @@ class Uploader:
 
     def arranged(self, matrix: Stored, place: Place) -> torch.Tensor | None:
         """Look at a matrix that is arranged in the host's memory as devices read it; None where it is not."""
-        if place.layout is None or place.layout.rows != GROUP:
+        if place.layout is None or place.layout.rows != GROUP or matrix.shape[0] % GROUP:
             return None
         return torch.frombuffer((c_uint8 * place.bytes).from_address(place.address), dtype=torch.uint8)
 
     def fill(self, places: Iterable[tuple[Stored, torch.Tensor]]) -> None:
         """Write matrices to the begin of given memory on the device."""
-        with ThreadPoolExecutor(self._threads) as pool:
+        with ThreadPoolExecutor(self.threads) as pool:
             going: deque[Future[None]] = deque()
             for stored, to in places:
-                if len(going) >= 2 * self._threads:
+                if len(going) >= 2 * self.threads:
                     going.popleft().result()
                 going.append(pool.submit(self._write, stored, to))
             for each in going:

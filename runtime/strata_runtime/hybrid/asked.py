@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 def shares_out(settings: Settings) -> bool:
     """Whether the experts of windows are shared out between a device half and a host half."""
-    verify = settings.verify
-    return verify.defer_cpu != "0" or verify.device_plan or settings.expert.cache > 0
+    verify, expert = settings.verify, settings.expert
+    return verify.defer_cpu != "0" or verify.device_plan or expert.cache > 0 or expert.pcie_frac != 0
 
 
 def trims(settings: Settings) -> bool:

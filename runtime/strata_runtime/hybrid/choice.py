@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from strata_runtime.checkpoint.network import Network
@@ -13,13 +12,14 @@ from strata_runtime.device.compute import DeviceCompute
 from strata_runtime.device.laps import DeviceLaps
 from strata_runtime.errors import UserError
 from strata_runtime.hybrid import asked
+from strata_runtime.hybrid.adapting import Adapting
 from strata_runtime.hybrid.half import Half, InlineHalf, LaunchedHalf
 from strata_runtime.hybrid.hybrid import Hybrid, HybridOptions
-from strata_runtime.hybrid.placement import Placement, by_layer, by_use, read_profile
-from strata_runtime.hybrid.residency import Residency
+from strata_runtime.hybrid.residency import Residency, row_of
+from strata_runtime.hybrid.sharing import share_experts
+from strata_runtime.hybrid.stock import Stock
 from strata_runtime.hybrid.trim import WindowTrim
 from strata_runtime.layers.executor import Direct, Executor, Trim
-from strata_runtime.layers.experts import LoadedExperts
 from strata_runtime.layers.pool import PoolCompute
 from strata_runtime.phases import Stopwatch
 from strata_runtime.provider import Provider, make_pool
@@ -34,7 +34,8 @@ class WindowExecutor:
 
     `exact`: does what that does without what the knobs change, on a GPU. `most`: tokens of a window that device kernels
     take, None where none is called. `stopwatch`: of `verify.profile`.
-    `notes`: lines to be said at the start.
+    `notes`: lines to be said at the start. `residency`: the slots that windows use. `has_registered`: a GPU reads the
+    host's experts where they are.
     """
 
     executor: Executor | None
@@ -42,6 +43,8 @@ class WindowExecutor:
     stopwatch: Stopwatch | DeviceLaps | None
     notes: tuple[str, ...]
     exact: Executor | None = None
+    residency: Residency | None = None
+    has_registered: bool = False
 
 
 def choose_executor(
@@ -50,18 +53,17 @@ def choose_executor(
     compute: PoolCompute,
     device: DeviceCompute,
     network: Network,
-    layers: Sequence[LoadedExperts],
-    make_residency: Callable[[Placement], Residency],
+    stock: Stock,
     slots: int | None,
 ) -> WindowExecutor:
-    """Make the executor of windows over the `layers` with routed experts. `make_residency` fills slots with them.
+    """Make the executor of windows over the layers with routed experts, and fill slots with them.
 
     compute: what experts of the CPU are computed with. device: what others are. On a GPU all windows are shared out.
     slots: how many there are to be, None for what `expert.cache` says.
 
     Raises `UserError` for settings that do not fit the model, and for a model that does not fit the device kernels.
     """
-    verify = settings.verify
+    verify, layers = settings.verify, stock.loaded
     shares, trims = device.is_gpu or asked.shares_out(settings), asked.trims(settings)
     stopwatch = (DeviceLaps(device) if device.is_gpu else Stopwatch()) if verify.profile else None
     if not layers or not (shares or trims):
@@ -69,8 +71,8 @@ def choose_executor(
         return WindowExecutor(Direct(compute, laps=stopwatch) if stopwatch else None, None, stopwatch, tuple(notes))
     _require_fitting(settings, network)
     most = settings.window.max_tokens
-    placed, notes = _placement(settings, network, len(layers), slots)
-    residency = make_residency(placed)
+    shared = share_experts(settings, compute, device, stock, network.experts, slots)
+    residency, pcie, notes = shared.residency, shared.pcie, list(shared.notes)
     trim = WindowTrim(device, residency, verify.ecap, settings.route.tail_skip) if trims else None
     if verify.ecap is not None and verify.ecap <= network.top_k:
         notes.append(
@@ -81,7 +83,8 @@ def choose_executor(
         return WindowExecutor(Direct(compute, trim, stopwatch), most, stopwatch, tuple(notes))
     values = {knob.name: getattr(getattr(settings, knob.section), knob.attribute) for knob in provider.knobs}
 
-    def share_out(values: Mapping[str, object], trim: Trim | None) -> Hybrid:
+    def share_out(values: Mapping[str, object], trim: Trim | None, adapting: Adapting | None) -> Hybrid:
+        noted = None if adapting is None else adapting.asked
         present = [signal.name for signal in provider.signals if signal.exists(values)]
         options = HybridOptions(
             hidden=network.hidden_size,
@@ -97,25 +100,27 @@ def choose_executor(
         def make_half() -> Half:
             native = compute.native.make_host_half(
                 compute.pool,
-                [(layer.experts, residency.row(number)) for number, layer in enumerate(layers)],
+                [(layer.experts, residency.row(at), row_of(noted, at)) for at, layer in enumerate(layers)],
                 residency.slots,
-                residency,
+                (residency, noted, pcie),
                 options.hidden,
                 options.threshold,
                 verify.timeout,
                 present,
+                0 if pcie is None else pcie.host_address,
             )
             if not device.is_gpu:
                 return InlineHalf(native)
-            return LaunchedHalf(native, device, residency.tables, residency.slots, options.hidden, verify.timeout)
+            sizes = residency.slots, options.hidden, verify.timeout
+            return LaunchedHalf(native, device, residency.tables, *sizes, pcie)
 
         renew = partial(make_pool, provider, settings)
-        return Hybrid(compute, device, residency, options, make_half, renew, trim, stopwatch)
+        return Hybrid(compute, device, residency, options, make_half, renew, trim, stopwatch, adapting, pcie)
 
-    executor = share_out(values, trim)
+    executor = share_out(values, trim, shared.adapting)
     changed = {name: value for name, value in _EXACT.items() if values[name] != value}
-    exact = share_out({**values, **changed}, None) if device.is_gpu and (trims or changed) else executor
-    return WindowExecutor(executor, most, stopwatch, tuple(notes), exact)
+    exact = share_out({**values, **changed}, None, None) if device.is_gpu and (trims or changed) else executor
+    return WindowExecutor(executor, most, stopwatch, tuple(notes), exact, residency, shared.is_registered)
 
 
 _EXACT = {"verify.defer_cpu": "0", "verify.device_plan": False}
@@ -130,16 +135,6 @@ def _deferral(values: Mapping[str, object]) -> Literal["0", "1", "check"]:
             return "check"
         case _:
             return "0"
-
-
-def _placement(settings: Settings, network: Network, layers: int, slots: int | None) -> tuple[Placement, list[str]]:
-    wanted, total = max(0, settings.expert.cache), layers * network.experts
-    notes = [f"expert.cache is {wanted}: all of the model's {total} experts have slots"] if wanted > total else []
-    slots = min(wanted, total) if slots is None else slots
-    if settings.expert.profile is None:
-        return by_layer(slots, layers, network.experts), notes
-    profile = read_profile(Path(settings.expert.profile), layers, network.experts)
-    return by_use(slots, profile.counts), notes
 
 
 def _require_fitting(settings: Settings, network: Network) -> None:

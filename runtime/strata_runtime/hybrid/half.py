@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from typing import Any, Protocol
+from time import perf_counter
+from typing import Protocol
 
 import torch
 
 from strata_runtime.device.compute import DeviceCompute
-from strata_runtime.errors import UserError
+from strata_runtime.device.registered import Registered
+from strata_runtime.hybrid.pcie import PcieShare
 from strata_runtime.native import HostHalf
-from strata_runtime.sizes import size
-
-_MAPPED = 3  # portable, and in the GPU's address space
-
-
-def _runtime() -> Any:
-    return torch.cuda.cudart()  # type: ignore[no-untyped-call]
 
 
 class Half(Protocol):
@@ -33,6 +28,11 @@ class Half(Protocol):
     @property
     def is_used_up(self) -> bool:
         """Whether another one must be made before the next window: ring values are 32-bit numbers."""
+        ...
+
+    @property
+    def waited(self) -> float:
+        """Seconds that the device half of the last window waited for rows of the CPU."""
         ...
 
     def begin(self, is_resident: bool) -> None:
@@ -65,6 +65,7 @@ class Half(Protocol):
 
 
 RINGS_AT_MOST = 1 << 31
+_OF_ROWS = ("rows_ready", "partial_ready")
 
 
 class InlineHalf:
@@ -72,8 +73,9 @@ class InlineHalf:
 
     def __init__(self, native: HostHalf) -> None:
         self._native = native
-        self.make_plan, self.publish, self.wait = native.make_plan, native.publish, native.wait
+        self.make_plan, self.publish = native.make_plan, native.publish
         self.stop, self.report = native.stop, native.report
+        self.waited = 0.0
 
     @property
     def plan(self) -> int:
@@ -91,10 +93,18 @@ class InlineHalf:
         return self._native.ring > RINGS_AT_MOST
 
     def begin(self, is_resident: bool) -> None:
-        """See `Half`: every step raises its own errors."""
+        """See `Half`."""
+        self.waited = 0.0
 
     def end(self, is_resident: bool) -> None:
+        """See `Half`: every step raises its own errors."""
+
+    def wait(self, signal: str, ring: int) -> None:
         """See `Half`."""
+        started = perf_counter()
+        self._native.wait(signal, ring)
+        if signal in _OF_ROWS:
+            self.waited += perf_counter() - started
 
 
 class LaunchedHalf:
@@ -111,36 +121,22 @@ class LaunchedHalf:
         slots: int,
         hidden: int,
         timeout: int,
+        pcie: PcieShare | None = None,
     ) -> None:
         """`tables`: the slot of every expert, int32 on the device, of each layer.
 
-        `timeout`: nanoseconds of a wait. Raises `UserError` when the GPU cannot have the memory.
+        `timeout`: nanoseconds of a wait. `pcie`: what the device reads from the host.
+        Raises `UserError` when the GPU cannot have the memory.
         """
         self._native, self._device, self._kernels = native, device, device.native.device
         self._base, self._tables, self._slots, self._hidden = device.inputs.ring, tables, slots, hidden
-        self._timeout = timeout
+        self._timeout, self._share = timeout, 0 if pcie is None else pcie.device_address
+        self._waited = torch.zeros(1, dtype=torch.int64, device=device.device)
         self._offset = 0
-        self._registered: list[int] = []
-        if device.device.type == "cuda":
-            self._register()
+        self._registered = Registered(device.device, native.memory)
         self._plan = device.empty(self._kernels.PLAN_BYTES, dtype=torch.uint8)
         block = (ctypes.c_uint8 * self._kernels.PLAN_BYTES).from_address(native.plan)
         self._host_plan = torch.frombuffer(block, dtype=torch.uint8)
-
-    def _register(self) -> None:
-        runtime = _runtime()
-        for address, length in self._native.memory:
-            if int(runtime.cudaHostRegister(address, length, _MAPPED)) != 0:
-                self._unregister()
-                raise UserError(
-                    f"the GPU cannot map {size(length)} of this process's memory: raise the limit of locked memory "
-                    "(ulimit -l)"
-                )
-            self._registered.append(address)
-
-    def _unregister(self) -> None:
-        while self._registered:
-            _runtime().cudaHostUnregister(self._registered.pop())
 
     @property
     def plan(self) -> int:
@@ -157,12 +153,18 @@ class LaunchedHalf:
         """See `Half`."""
         return self._native.ring > RINGS_AT_MOST
 
+    @property
+    def waited(self) -> float:
+        """See `Half`. Known where there is something to share."""
+        return int(self._waited) * 1e-9
+
     def begin(self, is_resident: bool) -> None:
         """See `Half`."""
         self._offset = 0
         if not is_resident:
             ring = self._native.ring
             self._base.fill_(ring - (1 << 32) if ring >= 1 << 31 else ring)
+            self._waited.zero_()
             self._native.begin_window()
 
     def end(self, is_resident: bool) -> None:
@@ -176,7 +178,8 @@ class LaunchedHalf:
         error = self._native.word("plan_error")
         # The host half follows the plan too, unless nothing is left for it.
         plan = self.plan if all_resident else self._native.plan
-        self._kernels.resident_plan(*sizes, ids, weights, table.data_ptr(), plan, error, self._device.stream)
+        where = table.data_ptr(), plan, error
+        self._kernels.resident_plan(*sizes, ids, weights, *where, self._device.stream, self._share)
         if not all_resident:
             self._fetch_plan()
 
@@ -193,8 +196,9 @@ class LaunchedHalf:
         native = self._native
         word, stamp, error = native.word(signal), native.stamp(signal), native.word("wait_error")
         number = native.number(signal) + 1
+        waited = self._waited.data_ptr() if signal in _OF_ROWS and self._share else 0
         self._kernels.flag_wait(
-            word, self._base.data_ptr(), ring, stamp, error, number, 0, self._timeout, self._device.stream
+            word, self._base.data_ptr(), ring, stamp, error, number, 0, self._timeout, self._device.stream, waited
         )
         if signal == "plan_ready":
             self._fetch_plan()
@@ -206,7 +210,7 @@ class LaunchedHalf:
         """See `Half`."""
         ended = self._native.stop(seconds)
         if ended:
-            self._unregister()
+            self._registered.close()
         return ended
 
     def report(self) -> str:

@@ -6,13 +6,17 @@ from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import inf
+from time import perf_counter
 from typing import Literal
 
 import torch
 
 from strata_runtime.device.compute import DeviceCompute
 from strata_runtime.errors import StallError
+from strata_runtime.hybrid.adapting import Adapting
 from strata_runtime.hybrid.half import Half
+from strata_runtime.hybrid.pcie import PcieShare
+from strata_runtime.hybrid.reading import ExpertMemory
 from strata_runtime.hybrid.residency import Residency
 from strata_runtime.layers.buffers import Buffers
 from strata_runtime.layers.compute import Activation
@@ -68,10 +72,13 @@ class Hybrid:
         make_pool: Callable[[], Pool],
         trim: Trim | None = None,
         laps: Laps | None = None,
+        adapting: Adapting | None = None,
+        pcie: PcieShare | None = None,
     ) -> None:
         self.laps: Laps = laps or NoLaps()
         self._compute, self._device, self._kernels = compute, device, device.native.device
-        self._residency, self._options, self._trim = residency, options, trim
+        self._residency, self._options, self._trim, self._adapting = residency, options, trim, adapting
+        self._pcie = pcie
         self._make_half, self._make_pool = make_half, make_pool
         self._halves: dict[Pool, Half] = {}
         self._half: Half | None = None  # of the newest window
@@ -79,9 +86,9 @@ class Hybrid:
         self._is_resident = False
         self._ring = 0
         self._late: _Late | None = None
-        entries = options.tokens * options.top_k if residency.slots else 0
-        self._middle = device.rows(entries, options.width)
-        self._blocks = device.blocks(options.tokens if residency.slots else 0, options.hidden)
+        tokens = options.tokens if residency.slots or pcie is not None else 0
+        self._middle = device.rows(tokens * options.top_k, options.width)
+        self._blocks = device.blocks(tokens, options.hidden)
 
     @property
     def key(self) -> Hashable:
@@ -94,14 +101,18 @@ class Hybrid:
         if self._is_closed:
             raise RuntimeError("the executor is closed")
         self._late = None
+        if self._adapting is not None:
+            self._adapting.before_window()
         # Before every window: a slot may have been lent meanwhile.
         self._is_resident = self._options.all_resident and self._residency.is_complete
         half = self._half = self._half_of(self._compute.pool)
         self.laps.start()
+        started = perf_counter()
         try:
-            half.begin(self._is_resident)
-            yield
-            half.end(self._is_resident)
+            with self._residency.read():
+                half.begin(self._is_resident)
+                yield
+                half.end(self._is_resident)
         except BaseException as problem:
             text = self._stall(problem)
             self._give_up()
@@ -109,6 +120,10 @@ class Hybrid:
                 raise StallError(f"a window came to no end: {text}".rstrip()) from None
             raise
         self.laps.stop()
+        if self._adapting is not None:
+            self._adapting.after_window()
+        if self._pcie is not None and self._pcie.follows_times and not self._is_resident:
+            self._pcie.after_window(half.waited, perf_counter() - started)
 
     def close(self) -> None:
         """End the host half. Idempotent."""
@@ -116,6 +131,10 @@ class Hybrid:
         self._give_up()
         while self._halves:
             self._halves.popitem()[1].stop(0.0)
+        if self._adapting is not None:
+            self._adapting.close()
+        if self._pcie is not None:
+            self._pcie.close()
 
     def _half_of(self, pool: Pool) -> Half:
         half = self._halves.get(pool)
@@ -162,7 +181,7 @@ class Hybrid:
         """See `Executor`: the device's rows, and those of the CPU that are waited for."""
         if not self._is_resident and not self._options.device_plan:
             self._wait("plan_ready", self._ring)
-        self._compute_slots(layer, buffers)
+        self._compute_experts(layer, buffers)
         if not self._is_resident:
             self._take_rows(layer, buffers, weights)
         tokens, top_k = weights.shape
@@ -206,7 +225,6 @@ class Hybrid:
         """Copy the CPU's rows that join now; those that join late are zeros until then."""
         half, options = self._open, self._options
         defers = self._defers(layer)
-        self._wait("pcie_ready", self._ring)
         if not defers:
             self._wait("rows_ready", self._ring)
         elif options.threshold is not None:
@@ -226,24 +244,28 @@ class Hybrid:
         )
         self.laps.lap("combine")
 
-    def _compute_slots(self, layer: ExpertLayer, buffers: Buffers) -> None:
-        """Compute the rows of experts that have slots."""
-        residency, options = self._residency, self._options
-        if not residency.slots:
-            return
-        layout, kernels, stream = residency.layouts[layer.number], self._kernels, self._device.stream
-        half, x, middle = self._open, self._quantised(buffers.normed), self._middle
-        gate_scale, up_scale, down_scale = (row.data_ptr() for row in residency.scales)
+    def _compute_experts(self, layer: ExpertLayer, buffers: Buffers) -> None:
+        """Compute the rows of experts that have slots, and of those that the device reads from the host."""
+        if self._residency.slots:
+            self._launch(self._residency.memory(layer.number), buffers, from_host=False)
+        if not self._is_resident:
+            self._wait("pcie_ready", self._ring)
+            if self._pcie is not None:
+                self._launch(self._pcie.memory(layer.number), buffers, from_host=True)
+
+    def _launch(self, at: ExpertMemory, buffers: Buffers, *, from_host: bool) -> None:
+        options, kernels, stream = self._options, self._kernels, self._device.stream
+        plan, x, middle = self._open.plan, self._quantised(buffers.normed), self._middle
         tokens, top_k = buffers.expert_ids.shape
-        sizes = (tokens, top_k, options.hidden, options.width)
-        slots = half.plan, residency.address, residency.stride
+        sizes = (tokens, top_k, options.hidden, options.width, plan)
         between = middle.address, middle.quantised_address
-        matrices = layout.gate, layout.up, gate_scale, up_scale
-        kernels.expert_gate_up(
-            layout.gate_format, *sizes, *slots, *matrices, x.address, x.quantised_address, *between, stream
+        first = at.gate, at.gate_stride, 0, at.up_offset, at.gate_scale, at.up_scale
+        inputs = x.address, x.quantised_address
+        kernels.expert_gate_up(at.gate_format, *sizes, *first, *inputs, *between, stream, from_host)
+        second = at.down, at.down_stride, 0, at.down_scale
+        kernels.expert_down(
+            at.down_format, *sizes, *second, *between, buffers.expert_rows.data_ptr(), stream, from_host
         )
-        rows = buffers.expert_rows.data_ptr()
-        kernels.expert_down(layout.down_format, *sizes, *slots, layout.down, down_scale, *between, rows, stream)
         self.laps.lap("experts")
 
     def _quantised(self, x: Activation) -> Activation:

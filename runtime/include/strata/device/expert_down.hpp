@@ -29,6 +29,7 @@ struct ExpertDownCommon {
     int top_k;
     int hidden;
     int width;
+    bool from_host = false;  // slots are experts in the host's memory, and the plan's groups of it are meant
   };
 };
 
@@ -57,7 +58,7 @@ struct ExpertDown : ExpertDownCommon {
     const auto inputs =
         inputs_of<Format>(args.middle, args.middle_q, static_cast<std::int64_t>(args.tokens) * args.top_k, args.width);
     for_expert_tile(
-        simt, *args.plan, args.hidden, kTileRows, Rows::kTokens,
+        simt, *args.plan, args.from_host, args.hidden, kTileRows, Rows::kTokens,
         [&](const Group& group, int first, const std::int32_t* entries, int count) STRATA_LAMBDA {
           const std::byte* down = args.slots + group.slot * args.slot_stride + args.down_offset;
           const typename Rows::Place place{{down + row_offset<Format>(first, args.width)}, args.hidden - first};

@@ -34,6 +34,7 @@ struct ExpertGateUpCommon {
     int top_k;
     int hidden;
     int width;
+    bool from_host = false;  // slots are experts in the host's memory, and the plan's groups of it are meant
   };
 };
 
@@ -66,7 +67,7 @@ struct ExpertGateUp : ExpertGateUpCommon {
   STRATA_INLINE static void run(const S& simt, Shared& shared, const Args& args) {
     const auto inputs = inputs_of<Format>(args.x, args.q, args.tokens, args.hidden);
     for_expert_tile(
-        simt, *args.plan, args.width, kTileRows, Rows::kTokens,
+        simt, *args.plan, args.from_host, args.width, kTileRows, Rows::kTokens,
         [&](const Group& group, int first, const std::int32_t* entries, int count) STRATA_LAMBDA {
           const std::byte* slot = args.slots + group.slot * args.slot_stride + row_offset<Format>(first, args.hidden);
           const typename Rows::Place place{{slot + args.gate_offset, slot + args.up_offset}, args.width - first};

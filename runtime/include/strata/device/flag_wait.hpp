@@ -27,6 +27,7 @@ struct FlagWait {
     std::uint32_t error_value;
     std::uint64_t looks;
     std::uint64_t nanoseconds;
+    std::uint64_t* waited = nullptr;  // the time is added to it, in nanoseconds; null: not told
   };
 
   struct Shared {};
@@ -48,13 +49,15 @@ struct FlagWait {
     if (simt.thread() != 0) return;
     const std::uint32_t value = ring_value(args.base, args.offset);
     if (simt.acquire(args.word) >= value) return check(simt, args, value);
-    const std::uint64_t start = args.nanoseconds == 0 ? 0 : simt.nanoseconds();
+    const std::uint64_t start = args.nanoseconds == 0 && args.waited == nullptr ? 0 : simt.nanoseconds();
     for (std::uint64_t looks = 1;; ++looks) {
       const bool is_over = (args.looks != 0 && looks >= args.looks) ||
                            (args.nanoseconds != 0 && simt.nanoseconds() - start >= args.nanoseconds);
       if (is_over) break;
       simt.pause(looks);
-      if (simt.acquire(args.word) >= value) return check(simt, args, value);
+      if (simt.acquire(args.word) < value) continue;
+      if (args.waited != nullptr) *args.waited += simt.nanoseconds() - start;
+      return check(simt, args, value);
     }
     // A thread that did not run for longer than the limit has not waited for that long.
     if (simt.acquire(args.word) >= value) return check(simt, args, value);

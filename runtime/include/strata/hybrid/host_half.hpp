@@ -27,6 +27,7 @@ struct StallError : std::runtime_error {
 struct HybridLayer {
   const Experts* experts;
   const std::int32_t* slot_of_expert;  // [experts], -1: the CPU's
+  std::uint8_t* asked = nullptr;       // [experts], set to 1 for those that a doorbell asked for; null: not told
 };
 
 // What a router chose for one layer. Entries of id -1 are nobody's.
@@ -42,6 +43,7 @@ struct Routed {
 struct HostHalfOptions {
   std::size_t hidden;
   int slots = 0;
+  const std::int32_t* pcie_share = nullptr;  // see device::ResidentPlan
   // Experts with an entry of at least this weight come first, and partial_ready follows them; none: no split.
   std::optional<float> heavy_from;
   std::chrono::nanoseconds timeout;
