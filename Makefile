@@ -7,7 +7,7 @@ CXX_SOURCES = $(shell find runtime tests -name '*.h' -o -name '*.hpp' -o -name '
 PROMPT := Read a JSON file and return its content as a dict.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev build demo test kernels cuda same-wheels lint reference drift docs clean distclean
+.PHONY: help setup setup-dev build demo test kernels gpu same-wheels lint reference drift docs clean distclean
 export PYTHON
 
 help: ## List the targets
@@ -31,8 +31,8 @@ test: setup-dev ## Run the tests
 kernels: setup-dev ## Prove that every kernel has a spec, a parity test, a benchmark and a row in the docs
 	PYTHONPATH=tests $(BIN)/python -m support.kernel_proof
 
-cuda: setup-dev ## Compile the device code of every CUDA target, and build one package (takes nvcc, no GPU)
-	PYTHONPATH=tests $(BIN)/python -m support.cuda_targets --package sm_90
+gpu: setup-dev ## Compile device code for every GPU target, compare what kernels take, build packages (takes no GPU)
+	PYTHONPATH=tests $(BIN)/python -m support.gpu_targets --package cuda sm_90 --package hip gfx1151
 
 same-wheels: setup-dev ## Build wheels twice in different folders and compare their bytes: TARGET="cuda sm_90"
 	PYTHONPATH=tests $(BIN)/python -m support.same_wheels --target $(or $(TARGET),cpu x86-64-v3)

@@ -15,14 +15,14 @@ from strata_gen import __version__
 from strata_gen.artifact import damage, put_in_place, read_facts, seal
 from strata_gen.cache import ArtifactCache, open_cache
 from strata_gen.errors import GeneratorError
-from strata_gen.gpu_compiler import check_gpu_compiler, find_gpu_compiler
+from strata_gen.gpu_compiler import GpuCompiler, check_gpu_compiler, find_gpu_compiler
 from strata_gen.hip_compiler import find_hip_compiler
 from strata_gen.import_check import check_package
 from strata_gen.jobs import default_jobs
 from strata_gen.key import key_of, key_parts, python_abi
 from strata_gen.layout import Layout
 from strata_gen.locks import held
-from strata_gen.model.target import Backend, show_version
+from strata_gen.model.target import Backend, Target, show_version
 from strata_gen.native_build import NativeBuild
 from strata_gen.progress import Reporter
 from strata_gen.record import BuildRecord, compile_seconds
@@ -97,6 +97,13 @@ def require_python_headers() -> None:
         )
 
 
+def find_device_compiler(target: Target, environ: Mapping[str, str]) -> GpuCompiler:
+    """Find the compiler of a GPU target's device code and check it against the specs. Raises `GeneratorError`."""
+    found = find_hip_compiler(environ, target) if target.backend is Backend.HIP else find_gpu_compiler(environ)
+    check_gpu_compiler(found, target)
+    return found
+
+
 def target_toolchain(plan: Plan, environ: Mapping[str, str]) -> Toolchain:
     """Find the target's compilers and check them against the specs. Raises `GeneratorError`."""
     target, host = plan.target, plan.host
@@ -106,9 +113,7 @@ def target_toolchain(plan: Plan, environ: Mapping[str, str]) -> Toolchain:
     check_toolchain(toolchain, host)
     if target.backend is Backend.CPU:
         return toolchain
-    gpu = find_hip_compiler(environ, target) if target.backend is Backend.HIP else find_gpu_compiler(environ)
-    check_gpu_compiler(gpu, target)
-    return replace(toolchain, gpu=gpu)
+    return replace(toolchain, gpu=find_device_compiler(target, environ))
 
 
 def _not_on(plan: Plan) -> list[str]:

@@ -140,6 +140,8 @@ class OnDevice:
     def _count_slots(self, plans: Plans) -> int:
         compute, mixtures = self.compute, plans.mixtures
         total, wanted = len(mixtures) * plans.network.experts, plans.settings.expert.cache
+        if wanted < 0 and plans.provider.unified_memory:
+            return total  # the CPU's experts would take as much of the same memory
         if wanted >= 0 or not mixtures or compute.device.type != "cuda":
             return min(max(0, wanted), total)
         uploader, weights = compute.uploader, plans.weights

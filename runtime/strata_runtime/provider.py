@@ -111,6 +111,11 @@ class Provider:
         return self._module("signals").SIGNALS  # type: ignore[no-any-return]
 
     @cached_property
+    def unified_memory(self) -> bool:
+        """Whether the target's device and the host share one physical memory."""
+        return self._module("target").UNIFIED_MEMORY  # type: ignore[no-any-return]
+
+    @cached_property
     def native(self) -> NativeModule:
         """The compiled module. Raises `UserError` when it speaks another version of the protocol."""
         module: Any = self._module("_native")

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+from strata_runtime import assembly
 from strata_runtime.engine import Engine
+from strata_runtime.hybrid.residency import Residency
 from strata_runtime.params import SamplingParams
 from strata_runtime.provider import Provider
 from support.compiled import compiled_provider
@@ -140,3 +144,28 @@ def test_a_prompt_is_exact_whatever_windows_leave_out(load: Load, ids: list[int]
     assert far(logprobs(engine, ids, None), on_pool) < 1e-3
     assert far(logprobs(engine, ids[:5], None), on_pool[:5]) < 1e-3
     assert math.isfinite(float(logprobs(engine, ids, 5).sum()))
+
+
+def test_on_unified_memory_every_expert_has_a_slot_unless_a_number_is_given(
+    provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not provider.unified_memory
+    unified, counts = replace(provider), []
+    monkeypatch.setitem(vars(unified), "unified_memory", True)
+
+    class Counted(Residency):
+        def __init__(self, *arguments: Any) -> None:
+            super().__init__(*arguments)
+            counts.append((self.slots, self.is_complete))
+
+    monkeypatch.setattr(assembly, "Residency", Counted)
+    for chosen, settings in ((unified, {}), (unified, {"expert_cache": 5}), (provider, {})):
+        quiet: dict[str, Any] = {
+            "report": lambda _: None,
+            "pool_threads": 2,
+            "engine_context": 64,
+            "device_precision": "fp32",
+        }
+        with Engine.load(MODEL, environ={}, provider=chosen, device=CPU, **quiet, **settings) as engine:
+            assert engine.generate([1, 2, 3], max_tokens=2).run().token_ids
+    assert counts == [(ALL, True), (5, False), (0, False)]

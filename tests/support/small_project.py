@@ -129,7 +129,8 @@ def make_hip_project(root: Path) -> SmallProject:
     small = make_small_project(root)
     targets = (project_root() / "specs/targets/hip.yaml").read_text(encoding="utf-8")
     (small.specs / "targets/hip.yaml").write_text(targets.replace("host: x86-64-v2", "host: x86-64-v4-vnni"))
-    shutil.copy(templates_root() / "target.hpp.j2", root / "templates")
+    for template in ("target.hpp.j2", "target.py.j2"):
+        shutil.copy(templates_root() / template, root / "templates")
     for path in ("include/strata/hip", "include/strata/device/query.hpp", "src/hip"):
         copy = shutil.copytree if (runtime_root() / path).is_dir() else shutil.copy
         (root / "runtime" / path).parent.mkdir(parents=True, exist_ok=True)

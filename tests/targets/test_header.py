@@ -24,7 +24,7 @@ STRICT = ["g++", "-std=c++17", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fs
 
 
 def header(specs: SpecSet, target: Target) -> str:
-    (file,) = render(make_plan(specs, target, {}), EMITTERS)
+    (file,) = render(make_plan(specs, target, {}), EMITTERS[:1])
     assert file.path == "include/strata/gen/target.hpp"
     return file.text
 
@@ -79,3 +79,13 @@ def test_the_template_uses_every_field_of_its_view() -> None:
     source = (templates_root() / EMITTERS[0].template).read_text()
     used = meta.find_undeclared_variables(jinja2.Environment().parse(source))
     assert used == {field.name for field in fields(TargetView)} | {"banner"}
+
+
+@pytest.mark.parametrize(("backend", "name", "unified"), [("hip", "gfx1151", True), ("hip", "gfx1100", False)])
+def test_the_runtime_is_told_whether_device_and_host_share_a_memory(
+    specs: SpecSet, backend: str, name: str, unified: bool
+) -> None:
+    files = render(make_plan(specs, find_target(specs, backend, name), {}), EMITTERS)
+    module: dict[str, object] = {}
+    exec(next(file.text for file in files if file.path == "python/target.py"), module)
+    assert module["UNIFIED_MEMORY"] is unified

@@ -1,4 +1,4 @@
-"""The view of one target's facts for C++."""
+"""Views of one target's facts: for C++, and those that the runtime goes by."""
 
 from __future__ import annotations
 
@@ -49,6 +49,13 @@ class TargetView:
     constants: tuple[ConstantView, ...]
     matrix: tuple[str, ...]
     levels: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeFactsView:
+    """What `target.py` declares: Python expressions."""
+
+    unified_memory: str
 
 
 def _camel(name: str) -> str:
@@ -109,8 +116,15 @@ def _views(plan: Plan) -> tuple[tuple[str, TargetView], ...]:
     return ((PATH, target_view(plan.target, plan.levels)),)
 
 
+def _runtime_views(plan: Plan) -> tuple[tuple[str, RuntimeFactsView], ...]:
+    return (("python/target.py", RuntimeFactsView(repr(plan.target.has(Feature.UNIFIED_MEMORY)))),)
+
+
 def _sources(plan: Plan) -> tuple[str, ...]:
     return (plan.target.span.file,)
 
 
-EMITTERS: tuple[Emitter, ...] = (Emitter("target.hpp.j2", _views, _sources),)
+EMITTERS: tuple[Emitter, ...] = (
+    Emitter("target.hpp.j2", _views, _sources),
+    Emitter("target.py.j2", _runtime_views, _sources),
+)
