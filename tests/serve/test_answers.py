@@ -7,8 +7,8 @@ from support.serving import CHAT, TEXT, hello
 ANSWER = "Grüße, 世界 🙂!"
 USAGE = {
     "prompt_tokens": 3,
-    "completion_tokens": 21,
-    "total_tokens": 24,
+    "completion_tokens": 22,
+    "total_tokens": 25,
     "prompt_tokens_details": {"cached_tokens": 1},
 }
 
@@ -37,7 +37,7 @@ def test_a_chat(client, server):
         "model": "fake",
         "system_fingerprint": server.service.engine.session.fingerprint,
         "choices": [{"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}],
-        "usage": {**USAGE, "prompt_tokens": prompt, "total_tokens": prompt + 21},
+        "usage": {**USAGE, "prompt_tokens": prompt, "total_tokens": prompt + 22},
     }
 
 

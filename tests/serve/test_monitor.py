@@ -68,9 +68,9 @@ def test_a_request_is_one_line_with_all_that_matters(client, server):
         "status": 200,
         "prompt_tokens": 3,
         "cached_tokens": 1,
-        "tokens": 21,
+        "tokens": 22,
         "queue_s": 0.25,
-        "tokens_per_second": 10.5,
+        "tokens_per_second": 11.0,
         "finish": "stop",
     }
     assert {key: line[key] for key in expected} == expected

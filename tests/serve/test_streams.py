@@ -46,6 +46,19 @@ def test_the_usage_is_a_last_chunk_of_its_own_where_asked_for(client, path, body
     assert all("usage" not in each for each in others)
 
 
+@pytest.mark.parametrize(("path", "body"), [(CHAT, hello()), (TEXT, {"prompt": "abc"})])
+def test_load_generators_get_the_usage_so_far_with_every_chunk(client, path, body):
+    options = {"stream": True, "stream_options": {"include_usage": True, "continuous_usage_stats": True}}
+    with client.stream("POST", path, json={**body, **options}) as response:
+        found = chunks(response)
+    counts = [each["usage"]["completion_tokens"] for each in found if each["choices"] != [] and each.get("usage")]
+    assert len(counts) > 5
+    assert counts == sorted(counts)
+    assert counts[1] < counts[-1]
+    assert found[-1]["choices"] == []
+    assert found[-1]["usage"]["completion_tokens"] == counts[-1]
+
+
 def test_text_is_sent_when_it_is_there_and_not_later(client, engine, batch):
     go_on = threading.Event()
 

@@ -143,6 +143,7 @@ class FakeBatch:
                 yield Event(text, step, self._logprobs(step, request.logprobs), finish)
                 if finish:
                     return
+        ticket.completion_tokens += 1
         yield Event(stream.finish()[0], 0, self._logprobs(0, request.logprobs), "stop")
 
     @staticmethod

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing, asynccontextmanager, suppress
+from dataclasses import replace
 from typing import cast
 
 from pydantic import BaseModel
@@ -15,12 +16,13 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from strata_runtime.batch.events import Event
+from strata_runtime.batch.status import RequestUsage
 from strata_runtime.serve.dialects import Dialect, Head
 from strata_runtime.serve.errors import ApiError, as_json
 from strata_runtime.serve.exchange import ClientLeft, Exchange
 from strata_runtime.serve.recorder import FACTS, ID, STARTED
 from strata_runtime.serve.replies import Finish
-from strata_runtime.serve.requests import Asked
+from strata_runtime.serve.requests import Asked, UsagePlace
 from strata_runtime.serve.service import Service
 from strata_runtime.serve.spelling import Alignment, Entry
 
@@ -122,11 +124,12 @@ class EventStream(Response):
 
     media_type = "text/event-stream"
 
-    def __init__(self, answer: Answer, *, with_usage: bool) -> None:
+    def __init__(self, answer: Answer, usage: UsagePlace) -> None:
         super().__init__(headers={"cache-control": "no-store", "x-accel-buffering": "no"})
         del self.headers["content-length"]
         self._answer = answer
-        self._with_usage = with_usage
+        self._usage = usage
+        self._tokens = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send it."""
@@ -139,7 +142,7 @@ class EventStream(Response):
                     for data in self._written(event):
                         await _send(send, data)
             last = b""
-            if self._with_usage:
+            if self._usage != "nowhere":
                 last = _sse(self._answer.dialect.closing(self._answer.head, self._answer.ticket.usage))
         except ClientLeft:
             return
@@ -153,10 +156,16 @@ class EventStream(Response):
         if event is None:
             yield b": still at it\n\n"
             return
+        self._tokens += event.token_id is not None
         entries = self._answer.entries(event)
         if event.text or entries or event.finish is not None:
             finish = cast(Finish | None, event.finish)
-            yield _sse(self._answer.dialect.chunk(self._answer.head, event.text, entries, finish))
+            usage = self._usage_so_far() if self._usage == "everywhere" else None
+            yield _sse(self._answer.dialect.chunk(self._answer.head, event.text, entries, finish, usage))
+
+    def _usage_so_far(self) -> RequestUsage:
+        # The batch may be further than what was sent.
+        return replace(self._answer.ticket.usage, completion_tokens=self._tokens)
 
 
 def _sse(chunk: BaseModel) -> bytes:

@@ -36,8 +36,15 @@ class Dialect(Protocol):
     def opening(self, head: Head) -> BaseModel | None:
         """Make the chunk before any text, where there is one."""
 
-    def chunk(self, head: Head, text: str, entries: Sequence[Entry] | None, finish: Finish | None) -> BaseModel:
-        """Make the chunk of a piece of text."""
+    def chunk(
+        self,
+        head: Head,
+        text: str,
+        entries: Sequence[Entry] | None,
+        finish: Finish | None,
+        usage: RequestUsage | None,
+    ) -> BaseModel:
+        """Make the chunk of a piece of text; `usage` so far, where it is wanted in every chunk."""
 
     def closing(self, head: Head, usage: RequestUsage) -> BaseModel:
         """Make the last chunk, which holds the usage alone."""
@@ -59,10 +66,15 @@ class Completions:
         """Completions begin with text."""
 
     def chunk(
-        self, head: Head, text: str, entries: Sequence[Entry] | None, finish: Finish | None
+        self,
+        head: Head,
+        text: str,
+        entries: Sequence[Entry] | None,
+        finish: Finish | None,
+        usage: RequestUsage | None,
     ) -> replies.Completion:
         """Make the chunk of a piece of text."""
-        return self._of(head, [self._choice(text, entries, finish)], None)
+        return self._of(head, [self._choice(text, entries, finish)], usage)
 
     def closing(self, head: Head, usage: RequestUsage) -> replies.Completion:
         """Make the last chunk."""
@@ -127,11 +139,18 @@ class Chats:
         """Make the chunk that says who speaks."""
         return self._of(head, [replies.ChunkChoice(delta=replies.Delta(role="assistant", content=""))], None)
 
-    def chunk(self, head: Head, text: str, entries: Sequence[Entry] | None, finish: Finish | None) -> replies.ChatChunk:
+    def chunk(
+        self,
+        head: Head,
+        text: str,
+        entries: Sequence[Entry] | None,
+        finish: Finish | None,
+        usage: RequestUsage | None,
+    ) -> replies.ChatChunk:
         """Make the chunk of a piece of text."""
         delta = replies.Delta(content=text) if text or entries else replies.Delta()
         choice = replies.ChunkChoice(delta=delta, logprobs=self._logprobs(entries), finish_reason=finish)
-        return self._of(head, [choice], None)
+        return self._of(head, [choice], usage)
 
     def closing(self, head: Head, usage: RequestUsage) -> replies.ChatChunk:
         """Make the last chunk."""

@@ -43,6 +43,7 @@ HINTS: Mapping[str, str] = {
 }
 """What helps where a field is refused, by its name."""
 
+UsagePlace = Literal["nowhere", "end", "everywhere"]
 _Zero = Annotated[float, Field(ge=0, le=0)]
 _Text = Annotated[str, Field(min_length=1)]
 _TokenId = Annotated[int, Field(ge=0)]
@@ -53,9 +54,12 @@ class _Model(BaseModel):
 
 
 class StreamOptions(_Model):
-    """`include_usage`: one more chunk at the end, with the tokens of the request."""
+    """`include_usage`: one more chunk at the end, with the tokens of the request; with `continuous_usage_stats` every
+    chunk has those so far.
+    """
 
     include_usage: bool | None = None
+    continuous_usage_stats: bool | None = None
     include_obfuscation: Literal[False] | None = None
 
 
@@ -102,9 +106,11 @@ class _Common(_Model):
         return (self.stop,) if isinstance(self.stop, str) else tuple(self.stop or ())
 
     @property
-    def wants_usage(self) -> bool:
-        """Whether a stream ends with the tokens of the request."""
-        return self.stream_options is not None and bool(self.stream_options.include_usage)
+    def usage(self) -> UsagePlace:
+        """Where a stream has the tokens of the request."""
+        if self.stream_options is None or not self.stream_options.include_usage:
+            return "nowhere"
+        return "everywhere" if self.stream_options.continuous_usage_stats else "end"
 
 
 class CompletionRequest(_Common):

@@ -82,5 +82,5 @@ async def _answer(
     answer = Answer(service, request, asked, dialect)
     await answer.admit()
     if body.stream:
-        return EventStream(answer, with_usage=body.wants_usage)
+        return EventStream(answer, body.usage)
     return await whole(answer, request.receive)
