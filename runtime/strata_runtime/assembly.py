@@ -17,6 +17,7 @@ from strata_runtime.device.graphs import Graphs
 from strata_runtime.device.precision import Precision
 from strata_runtime.device.prompts import BySize, Prompts
 from strata_runtime.device.weights import Uploader
+from strata_runtime.errors import UserError
 from strata_runtime.formats import FormatInfo
 from strata_runtime.hybrid.choice import WindowExecutor, choose_executor
 from strata_runtime.hybrid.residency import slot_bytes
@@ -176,8 +177,19 @@ class OnDevice:
         return BySize(windows.exact, Prompts(compute, plans.network, store), compute.lanes), windows
 
 
+def current_gpu(backend: str) -> torch.device:
+    """Return the GPU that torch works on. Raises `UserError` when torch was made for another kind than `backend`."""
+    made_for = "hip" if torch.version.hip else "cuda" if torch.version.cuda else "cpu"
+    if made_for != backend:
+        raise UserError(
+            f"the kernels package is for {backend}, and torch {torch.__version__} was made for {made_for}: "
+            f"'strata-gen doctor --target {backend}' says which one to install"
+        )
+    return torch.device("cuda", torch.cuda.current_device())
+
+
 def assemble(plans: Plans, device: torch.device | None) -> Assembly:
     """Choose where a network works: on `device`, or as the kernels package says."""
     if device is None and plans.provider.backend != "cpu":
-        device = torch.device("cuda", torch.cuda.current_device())
+        device = current_gpu(plans.provider.backend)
     return OnPool(plans) if device is None else OnDevice(plans, device)
