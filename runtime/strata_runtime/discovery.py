@@ -51,6 +51,12 @@ def checkout() -> Path | None:
     return root if (root / "pyproject.toml").is_file() else None
 
 
+def extra_command(extra: str) -> str:
+    """Return the command that installs the packages of one of the project's extras."""
+    distribution = "strata-runtime" if checkout() is None else "strata-gen"
+    return f"pip install '{distribution}[{extra}]'"
+
+
 def built() -> Iterator[Found]:
     """Yield the packages in the build folder of the checkout, then in that of the working directory."""
     for root in dict.fromkeys(filter(None, (checkout(), Path.cwd()))):

@@ -8,7 +8,13 @@ class UserError(Exception):
 
 
 class NotFiniteError(UserError):
-    """The network's output is not finite."""
+    """The network's output at a position is not finite."""
+
+    def __init__(self, position: int) -> None:
+        super().__init__(
+            f"the network's output at position {position} is not finite: the checkpoint's weights are damaged, or they "
+            "overflow in the chosen engine.expert_format"
+        )
 
 
 class StallError(UserError):

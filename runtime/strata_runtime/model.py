@@ -367,10 +367,7 @@ def _check_finite(outcome: Outcome, position: int) -> None:
     if math.isfinite(outcome.total) or bool(torch.isfinite(logits).all()):
         return
     row = int((~torch.isfinite(logits)).any(-1).nonzero()[0])
-    raise NotFiniteError(
-        f"the network's output at position {position + row} is not finite: the checkpoint's weights are damaged, "
-        "or they overflow in the chosen engine.expert_format"
-    )
+    raise NotFiniteError(position + row)
 
 
 def _quiet(done: int, total: int) -> None:

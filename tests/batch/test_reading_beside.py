@@ -182,7 +182,7 @@ def test_a_read_that_fails_ends_only_its_own_request(start, alone, mode):
     batch, _ = start(Failing(VOCAB, hashed(VOCAB), 512), **mode)
     stream = ask(batch, prompt(20), GREEDY, max_tokens=60, ignore_eos=True)
     bad = ask(batch, [7, *prompt(99)], GREEDY, **SHORT).wait()
-    assert bad.finish == Failure("RuntimeError: no memory left on the device", is_users=False)
+    assert bad.finish == Failure("RuntimeError: no memory left on the device")
     same(stream, alone(prompt(20), GREEDY, max_tokens=60, ignore_eos=True))
     same(ask(batch, prompt(90, 1), GREEDY, **SHORT), alone(prompt(90, 1), GREEDY, **SHORT))
     ask(batch, [7, *prompt(99)], GREEDY, **SHORT).wait()

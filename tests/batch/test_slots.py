@@ -186,7 +186,6 @@ def test_logits_that_are_not_finite_end_only_their_request(start, alone, length,
     clients = [ask(batch, ids, GREEDY, max_tokens=30, ignore_eos=True) for ids in others]
     bad = ask(batch, [7, *prompt(11)], GREEDY, max_tokens=30, ignore_eos=True).wait()
     assert isinstance(bad.finish, Failure)
-    assert not bad.finish.is_users
     assert "is not finite" in bad.finish.message
     assert len(bad.tokens) == length - 12
     for client, ids in zip(clients, others, strict=True):
@@ -207,7 +206,7 @@ def test_a_window_that_comes_to_no_end_ends_its_requests_and_no_others(start, al
 
     batch, _ = start(Stalling(VOCAB, hashed(VOCAB), 512), batch_slots=2)
     first = ask(batch, prompt(5), GREEDY, max_tokens=5, ignore_eos=True).wait()
-    assert first.finish == Failure("RuntimeError: the halves did not meet", is_users=False)
+    assert first.finish == Failure("RuntimeError: the halves did not meet")
     ids = prompt(9)
     same(ask(batch, ids, GREEDY, max_tokens=5, ignore_eos=True), alone(ids, GREEDY, max_tokens=5, ignore_eos=True))
 

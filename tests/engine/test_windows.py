@@ -193,7 +193,7 @@ def test_a_network_that_fails_on_drafts_alone_fails_nowhere(compare):
             rows = super().forward(ids, cache, **more)
             if not np.isfinite(rows.numpy()).all():
                 cache.truncate(before)
-                raise NotFiniteError("the network's output is not finite")
+                raise NotFiniteError(before)
             return rows
 
     plain, _ = compare(logits, 1, max_tokens=20, ignore_eos=True, make=Strict)

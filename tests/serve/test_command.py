@@ -111,6 +111,8 @@ def test_missing_packages_are_named_with_the_command_that_installs_them(strata, 
     assert result.exit_code == 2
     assert "needs the package uvicorn" in result.stderr
     assert "pip install 'strata-gen[serve]'" in result.stderr
+    monkeypatch.setattr("strata_runtime.discovery.checkout", lambda: None)
+    assert "pip install 'strata-runtime[serve]'" in strata().stderr
 
 
 def test_the_model_is_called_by_its_files_name_unless_told(strata):

@@ -129,9 +129,11 @@ def test_other_paths_and_methods_have_the_same_shape(client):
 def test_a_prompt_longer_than_the_context_is_refused(client, server):
     context = server.service.engine.context
     found = error(client.post(TEXT, json={"prompt": [5] * (context + 1)}), 400)
-    assert found["code"] == "context_length_exceeded"
+    assert (found["code"], found["param"]) == ("context_length_exceeded", "prompt")
     assert f"{context + 1} tokens, more than the context of {context}" in found["message"]
     assert client.post(TEXT, json={"prompt": [5] * context}).status_code == 200
+    long = {"messages": [{"role": "user", "content": "a b " * context}]}
+    assert error(client.post(CHAT, json=long), 400)["param"] == "messages"
 
 
 def test_a_full_queue_is_a_matter_of_time(serve, engine):

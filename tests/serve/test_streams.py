@@ -87,7 +87,7 @@ def test_a_stop_string_is_held_back_until_it_is_certain(client, engine, batch):
 
 
 def test_a_failure_in_a_stream_is_its_last_word(client, engine, batch):
-    batch.script = lambda _: iter([*engine.tokenizer.encode("ab"), Failure("the half stalled", is_users=False)])
+    batch.script = lambda _: iter([*engine.tokenizer.encode("ab"), Failure("the half stalled")])
     with client.stream("POST", TEXT, json={"prompt": "abc", "stream": True}) as response:
         *texts, last = chunks(response)
     assert "".join(each["choices"][0]["text"] for each in texts) == "ab"
@@ -96,8 +96,8 @@ def test_a_failure_in_a_stream_is_its_last_word(client, engine, batch):
 
 
 def test_only_the_failed_request_ends(client, engine, batch):
-    batch.script = lambda _: iter([Failure("too hot", is_users=True)])
-    assert client.post(TEXT, json={"prompt": "abc"}).status_code == 400
+    batch.script = lambda _: iter([Failure("too hot")])
+    assert client.post(TEXT, json={"prompt": "abc"}).status_code == 500
     batch.script = saying(engine, "fine")
     assert client.post(TEXT, json={"prompt": "abc"}).json()["choices"][0]["text"] == "fine"
 

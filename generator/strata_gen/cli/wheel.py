@@ -56,7 +56,7 @@ class _Writer:
 
 @click.command()
 @target_options(required=False)
-@click.option("--core", is_flag=True, help="The runtime: 'strata', pure Python.")
+@click.option("--core", is_flag=True, help="The runtime: 'strata-runtime', pure Python.")
 @click.option("--generator", is_flag=True, help="The generator: 'strata-gen' with specs, templates and sources.")
 @click.option(
     "--dist",

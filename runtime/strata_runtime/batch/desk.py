@@ -150,7 +150,7 @@ class Desk:
             job.decoding.close()
         self._end(job)
         self.counter.add(failed=1)
-        self._tell(job, Failure(message_of(problem), is_users=False))
+        self._tell(job, Failure(message_of(problem)))
 
     def _end(self, job: Job) -> None:
         job.ended = perf_counter()

@@ -33,10 +33,9 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """The end of this request, and of no other. `is_users`: whether the request itself is at fault."""
+    """The end of this request, and of no other, through no fault of its own: `Batch.submit` refuses what is wrong."""
 
     message: str
-    is_users: bool
 
 
 Listener = Callable[[Event | Failure], None]

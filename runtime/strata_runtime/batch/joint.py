@@ -86,7 +86,7 @@ class JointWindow:
             count = len(part.proposal.ids)
             stop = first + (count if is_finite else _finite(rows[first : first + count]))
             if stop == first:
-                failed.append((part.slot, _problem(part.proposal.at)))
+                failed.append((part.slot, NotFiniteError(part.proposal.at)))
             else:
                 own = states if part.decoding.drafter.wants_states else None
                 part.decoding.give(rows[first:stop], None if own is None else own[first:stop])
@@ -98,10 +98,3 @@ def _finite(rows: np.ndarray[tuple[int, int], np.dtype[np.float32]]) -> int:
     """How many rows are finite in front of any that is not."""
     bad = np.flatnonzero(~np.isfinite(rows).all(axis=-1))
     return int(bad[0]) if bad.size else len(rows)
-
-
-def _problem(position: int) -> NotFiniteError:
-    return NotFiniteError(
-        f"the network's output at position {position} is not finite: the checkpoint's weights are damaged, or they "
-        "overflow in the chosen engine.expert_format"
-    )

@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from strata_runtime.discovery import extra_command
 from strata_runtime.errors import UserError
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def pictures(name: str) -> tuple[Path, ...]:
     if path.suffix and path.suffix not in SUFFIXES:
         raise UserError(f"--plot {path}: the name must end in {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}")
     if find_spec("matplotlib") is None:
-        raise UserError("--plot needs matplotlib, which is not installed: pip install 'strata-gen[plot]'")
+        raise UserError(f"--plot needs matplotlib, which is not installed: {extra_command('plot')}")
     return (path,) if path.suffix or not path.name else (path.with_suffix(".png"), path.with_suffix(".svg"))
 
 

@@ -13,6 +13,7 @@ from strata_runtime.cli.knob_command import KnobCommand, package_and_flags
 from strata_runtime.cli.loading import load_engine
 from strata_runtime.cli.short_flags import with_short_flags
 from strata_runtime.cli.terminal import Terminal
+from strata_runtime.discovery import extra_command
 from strata_runtime.errors import UserError
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def _require_packages() -> None:
         import uvicorn
     except ImportError as problem:
         raise UserError(
-            f"the server needs the package {problem.name}, which is not installed: pip install 'strata-gen[serve]'"
+            f"the server needs the package {problem.name}, which is not installed: {extra_command('serve')}"
         ) from None
     del fastapi, prometheus_client, uvicorn
 

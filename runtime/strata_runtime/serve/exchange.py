@@ -82,7 +82,7 @@ class Exchange:
 
     def _checked(self, item: Event | Failure | None) -> Event | None:
         if isinstance(item, Failure):
-            raise ApiError(400 if item.is_users else 500, item.message, code=None if item.is_users else "failed")
+            raise ApiError(500, item.message, code="failed")
         if item is not None and item.finish == "cancelled":
             raise ApiError(503, "the server is stopping: the answer was cut off", code="stopping")
         if item is not None:

@@ -201,3 +201,9 @@ class Asked:
     ignore_eos: bool
     logprobs: int | None
     tools: Sequence[Mapping[str, Any]] = ()
+
+    @property
+    def field(self) -> str:
+        """The field of the request that holds the prompt."""
+        is_chat = not isinstance(self.prompt, str) and any(isinstance(each, Mapping) for each in self.prompt)
+        return "messages" if is_chat else "prompt"

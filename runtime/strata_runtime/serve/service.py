@@ -49,7 +49,7 @@ class Service:
             context = self.engine.context
             if len(ids) > context:
                 message = f"the prompt has {len(ids)} tokens, more than the context of {context}: shorten it"
-                raise ApiError(400, message, code="context_length_exceeded", param="messages")
+                raise ApiError(400, message, code="context_length_exceeded", param=asked.field)
             self._check_open()
             return self.batch.submit(
                 ids,
