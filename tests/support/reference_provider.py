@@ -92,5 +92,5 @@ def make_settings(expert_format: str = "stored", draft: str = "none") -> SimpleN
         window=SimpleNamespace(draft=draft),
         verify=SimpleNamespace(defer_cpu="0", device_plan=False, ecap=None, profile=False),
         route=SimpleNamespace(tail_skip=0),
-        expert=SimpleNamespace(cache=0, profile=None),
+        expert=SimpleNamespace(cache=0, profile=None, adapt=False, pcie_frac=0.0),
     )
