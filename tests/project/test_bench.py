@@ -220,3 +220,12 @@ def test_approximations_of_windows_are_judged_beside_an_independent_evaluation(r
     arms = {row["arm"]: row for row in found["arms"]}
     assert arms["exact again"]["same_bits"] and arms["ecap 40"]["same_bits"]
     assert arms["all late"]["kl"] == pytest.approx(arms["all late"]["independent_kl"], rel=0.03)
+
+
+@pytest.mark.native
+def test_a_server_is_measured_under_load(root: Path, kernels: Path) -> None:
+    sizes = ["--slots", "2", "--clients", "3", "--requests", "1", "--tokens", "4", "--rounds", "1"]
+    result = run(root, "serve_load.py", *sizes, STRATA_PROVIDER_PATH=str(kernels))
+    assert {count: each["requests"] for count, each in result["clients"].items()} == {"1": 2, "3": 3}
+    assert all(each["tokens_per_second"] > 0 for each in result["clients"].values())
+    assert all(each["first_token_99_s"] >= each["first_token_median_s"] > 0 for each in result["clients"].values())

@@ -91,7 +91,7 @@ def known_options(command: Command) -> set[str]:
         case "make":
             assert set(rest) <= make_targets()
             return set()
-        case "curl":
+        case "curl" | "apt-get":
             return set(command.options)
         case "cd" | "source":
             return set()
