@@ -111,6 +111,8 @@ def test_a_request_that_waits_can_be_cancelled(start):
     assert second.wait().finish == "cancelled"
     assert first.wait().finish == "length"
     assert second.ticket.usage.completion_tokens == 0
+    totals = batch.status().totals
+    assert (totals.requests, totals.finished, totals.cancelled) == (2, 1, 1)
 
 
 def test_a_full_queue_refuses(start):

@@ -44,7 +44,7 @@ class Desk:
         """Give free slots to those that wait, in their order."""
         while self._arrived and (free := self.free):
             job = self._arrived.popleft()
-            self.counter.add(requests=1, prompt_tokens=len(job.request.ids))
+            self._count(job)
             if job.is_cancelled:
                 self._cancel(job)
                 continue
@@ -118,12 +118,15 @@ class Desk:
     def refuse(self) -> None:
         """End those that wait."""
         while self._arrived:
-            self._cancel(self._arrived.popleft())
+            job = self._arrived.popleft()
+            self._count(job)
+            self._cancel(job)
 
     def drop_cancelled(self) -> None:
         """End those that wait and do not want to any more."""
         for job in [job for job in tuple(self._arrived) if job.is_cancelled]:
             self._arrived.remove(job)
+            self._count(job)
             self._cancel(job)
 
     def leave(self, slot: Slot, *, keeps: bool = True) -> None:
@@ -136,6 +139,9 @@ class Desk:
         slot.job = None
         self._freed += 1
         slot.used = self._freed
+
+    def _count(self, job: Job) -> None:
+        self.counter.add(requests=1, prompt_tokens=len(job.request.ids))
 
     def _cancel(self, job: Job) -> None:
         text = "" if job.decoding is None else job.decoding.close()
