@@ -1,7 +1,7 @@
 """Random load on a batch: joins, questions, follow-ups, and clients that leave in the middle; every text is checked.
 
 What a request is told must be the begin of what it gives alone, to its end unless its client left. Prints what was
-done, and the process's memory after a tenth of the time and at the end.
+done, and the process's memory behind each tenth of the time.
 """
 
 from __future__ import annotations
@@ -45,19 +45,20 @@ class Client:
             self.ended.set()
 
 
-def resident_mib() -> float:
+def resident_mib() -> int:
     """Memory of this process."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * 4096 / 2**20
+    return round(pages * 4096 / 2**20)
 
 
-def load(batch: Batch, text: list[int], options: argparse.Namespace) -> tuple[list[Client], float]:
-    """Ask at random for a while; return all clients, and the memory after a tenth of the time."""
+def load(batch: Batch, text: list[int], options: argparse.Namespace) -> tuple[list[Client], list[int]]:
+    """Ask at random for a while; return all clients, and the memory behind each tenth of the time."""
     choose, began = random.Random(options.seed), monotonic()
     clients: list[Client] = []
-    early = 0.0
+    memory: list[int] = []
     while (now := monotonic() - began) < options.seconds:
-        early = early or (now > options.seconds / 10) * resident_mib()
+        if now > (len(memory) + 1) * options.seconds / 10:
+            memory.append(resident_mib())
         kind, at = choose.random(), choose.randrange(len(text) - options.longest)
         if kind < 0.2 and clients and clients[-1].ended.is_set():
             ids = [*clients[-1].ids, *clients[-1].tokens, *text[at : at + 20]][-options.longest :]
@@ -72,7 +73,7 @@ def load(batch: Batch, text: list[int], options: argparse.Namespace) -> tuple[li
         going = [each for each in clients[-32:] if not each.ended.is_set()]
         if len(going) > options.slots * 2:
             going[0].ended.wait(PATIENCE)
-    return clients, early
+    return clients, [*memory, resident_mib()]
 
 
 def wrong(engine: Engine, clients: list[Client]) -> int:
@@ -101,11 +102,11 @@ def main() -> None:
     with Engine.load(options.model, report=lambda _: None, engine_context=options.longest + 64, **knobs) as engine:
         text = list(engine.encode("".join(path.read_text() for path in sorted((ROOT / "bench").glob("*.py")))))
         batch = Batch(engine)
-        clients, early = load(batch, text, options)
+        clients, memory = load(batch, text, options)
         batch.close(drain_s=PATIENCE)
-        late, totals = resident_mib(), asdict(batch.status().totals)
+        totals = asdict(batch.status().totals)
         assert all(client.ended.is_set() for client in clients), "a request that was never ended"
-        found = {**totals, "mib": (round(early), round(late)), "wrong": wrong(engine, clients[-options.checked :])}
+        found = {**totals, "mib": memory, "wrong": wrong(engine, clients[-options.checked :])}
     print(json.dumps(found) if options.json else "\n".join(f"{name}: {value}" for name, value in found.items()))
 
 
