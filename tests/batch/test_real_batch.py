@@ -95,6 +95,7 @@ def test_windows_of_changing_sizes_are_served_with_their_own(monkeypatch):
 OFF_WITH = {
     "nothing decodes beside the one slot's prompt": {"batch_slots": 1},
     "prompts are read in pieces, between windows": {"batch_slots": 2, "piped_piece": 64},
+    "experts would move between slots that a prompt reads": {"batch_slots": 2, "expert_cache": 8, "expert_adapt": True},
 }
 
 

@@ -137,6 +137,7 @@ class Desk:
         if keeps and drawn:
             slot.hold([*job.request.ids, *drawn], slot.exact)
         slot.job = None
+        job.settle()
         self._freed += 1
         slot.used = self._freed
 

@@ -15,9 +15,9 @@ from strata_runtime.request import Request
 class Job:
     """One request. `logprobs`: how many of the most probable tokens are told of with each token; None: nothing.
 
-    `decoding`: its text, once it has a slot. `at`: tokens of the prompt that are in the slot's cache, `cached` of them
-    without being read. `let_first`: prompt tokens of others that its read gave way to. `is_beside`: some of the prompt
-    was read beside windows. Times are of `perf_counter`.
+    `decoding`: its text, while it has a slot; `settled`: its usage after that. `at`: tokens of the prompt that are in the
+    slot's cache, `cached` of them without being read. `let_first`: prompt tokens of others that its read gave way to.
+    `is_beside`: some of the prompt was read beside windows. Times are of `perf_counter`.
     """
 
     number: int
@@ -34,6 +34,7 @@ class Job:
     admitted: float | None = None
     first: float | None = None
     ended: float | None = None
+    settled: RequestUsage | None = None
 
     @property
     def rest(self) -> int:
@@ -43,6 +44,13 @@ class Job:
     @property
     def usage(self) -> RequestUsage:
         """What it has taken so far."""
+        return self.settled or self._usage()
+
+    def settle(self) -> None:
+        """Keep no more than the usage: whoever holds a ticket should not hold a text's logits."""
+        self.settled, self.decoding = self._usage(), None
+
+    def _usage(self) -> RequestUsage:
         until = self.ended or perf_counter()
         admitted = self.admitted or until
         first = self.first or until
