@@ -15,8 +15,8 @@ from strata_runtime.request import Request
 class Job:
     """One request. `logprobs`: how many of the most probable tokens are told of with each token; None: nothing.
 
-    `decoding`: its text, while it has a slot; `settled`: its usage after that. `at`: tokens of the prompt that are in the
-    slot's cache, `cached` of them without being read. `let_first`: prompt tokens of others that its read gave way to.
+    `decoding`: its text, while it has a slot; `settled`: its usage after that. `at`: tokens of the prompt in the slot's
+    cache, `cached` of them without being read. `let_first`: prompt tokens of others that its read gave way to.
     `is_beside`: some of the prompt was read beside windows. Times are of `perf_counter`.
     """
 
