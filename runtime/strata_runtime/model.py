@@ -82,7 +82,7 @@ class ModelInfo:
 
 
 class Model:
-    """One network on one provider. For one thread at a time; the caches that it makes are independent.
+    """One network on one provider. For one thread on each lane (`working`); the caches that it makes are independent.
 
     `mtp`: the layer that predicts further tokens, when `window.draft` asks for it. `layers_passed`: by prompts so far,
     which shows others that one is being read.
