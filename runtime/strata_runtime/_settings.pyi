@@ -319,9 +319,9 @@ class WindowSettings:
     """
 
     width: int
-    """Tokens of a window, the newest one and drafts behind it; 0 chooses while running.
+    """Tokens of a window, the newest one and drafts behind it; auto chooses while running.
 
-    Default: 0. STRATA_WINDOW_WIDTH, --window-width.
+    `auto` is 0. Default: auto. STRATA_WINDOW_WIDTH, --window-width.
     """
 
 @dataclass(frozen=True, slots=True)

@@ -77,9 +77,9 @@ def test_the_width_may_be_left_to_measurement(strata, folder, word):
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["--spec", "9"], "--spec: window.width: '9' must be at least 0 and at most 8, or give auto"),
-        (["--spec", "many"], "--spec: window.width: 'many' is not a whole number, or give auto"),
-        (["--spec", "AUTO"], "or give auto"),
+        (["--spec", "9"], "--spec: window.width: '9' must be at least 0 and at most 8; allowed too: auto"),
+        (["--spec", "many"], "--spec: window.width: 'many' is not a whole number; allowed too: auto"),
+        (["--spec", "AUTO"], "allowed too: auto"),
         (["--draft", "oracle"], "--draft: window.draft: 'oracle' is not one of none, ngram, mtp"),
         (["--spec", "2", "--window-width", "2"], "--spec and --window-width are the same setting"),
         (["--draft", "ngram", "--window-draft", "none"], "--draft and --window-draft are the same setting"),

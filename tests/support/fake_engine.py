@@ -37,7 +37,7 @@ KNOBS = (
     knob("engine.prompt_chunk", "int", 4, range=Range(minimum=1), help="Prompt tokens in one pass."),
     knob("window.draft", "enum", "none", choices=("none", "ngram", "mtp"), help="Who drafts."),
     knob("window.ngram_least", "int", 2, range=Range(minimum=1), help="Fewest tokens that occurred."),
-    knob("window.width", "int", 0, range=Range(minimum=0, maximum=8), help="Tokens of a window."),
+    knob("window.width", "int", 0, range=Range(minimum=0, maximum=8), words=(("auto", 0),), help="Tokens of a window."),
     knob("window.max_tokens", "int", 8, help="Widest window."),
     knob("batch.slots", "int", 1, range=Range(minimum=1), help="Requests at a time."),
     knob("batch.queue", "int", 64, range=Range(minimum=0), help="Requests that wait."),

@@ -13,7 +13,6 @@ from strata_runtime.knobs import Flags, Given, KnobInfo
 _Function = TypeVar("_Function", bound=Callable[..., object])
 
 _KNOBS = {"draft": "window.draft", "spec": "window.width"}
-_AUTO = {"spec": "auto"}  # a word for 0
 
 
 def draft_options(command: _Function) -> _Function:
@@ -34,4 +33,4 @@ def with_drafts(flags: Flags, given: dict[str, Any], knobs: Sequence[KnobInfo]) 
 
     Raises `UserError`, in the words of the short flags, for a value that its knob does not take.
     """
-    return with_short_flags(flags, given, knobs, _KNOBS, _AUTO)
+    return with_short_flags(flags, given, knobs, _KNOBS)
