@@ -60,6 +60,8 @@ KNOBS = (
         help="Rank from which experts are left out.",
     ),
     knob("expert.cache", "int", 0, range=Range(minimum=0), help="Slots."),
+    knob("expert.adapt", "bool", False, help="Whether experts move."),
+    knob("expert.pcie_frac", "float", 0.0, help="Share that is read."),
     knob("pool.pin", "enum", "auto", choices=("auto", "on", "off"), help="Whether workers are pinned."),
     knob("pool.threads", "int", 0, range=Range(minimum=0, maximum=64), invalid="default", help="Worker threads."),
 )
