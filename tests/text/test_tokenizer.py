@@ -1,6 +1,8 @@
 """The tokenizer of a model folder: literal prompts, control tokens, and files that are missing or damaged."""
 
 import json
+from threading import Thread
+from time import perf_counter
 
 import pytest
 from hypothesis import given, settings
@@ -21,6 +23,17 @@ def test_text_survives_a_round_trip(tmp_path):
     tokenizer = load(tmp_path)
     text = "def f():\n\treturn 'é€😀'\0"
     assert tokenizer.decode(tokenizer.encode(text)) == text
+
+
+def test_other_threads_go_on_while_a_long_text_is_read(tmp_path):
+    reading = Thread(target=load(tmp_path).encode, args=("word " * 50_000,))
+    began = last = perf_counter()
+    longest = 0.0
+    reading.start()
+    while reading.is_alive():
+        now = perf_counter()
+        longest, last = max(longest, now - last), now
+    assert longest < 0.8 * (perf_counter() - began)
 
 
 @given(st.lists(st.sampled_from(["<|user|>", "<|", "user", "|>", "a", " "]), max_size=8).map("".join))
