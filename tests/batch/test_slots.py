@@ -9,8 +9,9 @@ import pytest
 
 from strata_runtime import SamplingParams, UserError
 from strata_runtime.batch import Failure, QueueFull
+from strata_runtime.batch.prefixes import Prefixes
 from support.batches import VOCAB, Gated, ask, prompt, same
-from support.fake_engine import FakeModel, hashed
+from support.fake_engine import FakeCache, FakeModel, hashed
 
 GREEDY = SamplingParams(temperature=0, seed=1)
 DRAWN = SamplingParams(temperature=1, seed=3, top_k=50, repetition_penalty=1.3)
@@ -226,6 +227,30 @@ def test_a_listener_that_fails_ends_its_own_request(start, alone, caplog):
     same(good, alone(ids, GREEDY, max_tokens=8, ignore_eos=True))
     assert bad.wait().finish == "cancelled"
     assert f"the listener of request {bad.ticket.id} failed" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "step", [(Prefixes, "find"), (Prefixes, "keep"), (FakeCache, "fill")], ids=lambda step: step[1]
+)
+def test_a_request_that_gets_no_slot_ends_alone(start, alone, monkeypatch, step):
+    """However it fails on its way into a slot, its client is told, and nothing half copied is taken for a prefix."""
+    batch, _ = start(batch_slots=2, batch_prefix="on", batch_prefix_mib=1)
+    first, second = prompt(40, 1), prompt(40, 2)
+    for ids in (first, second):
+        ask(batch, ids, GREEDY, max_tokens=2).wait()
+
+    def broken(owner, *_):
+        if isinstance(owner, FakeCache):
+            owner.ids.clear()
+        raise MemoryError("nothing is left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(*step, broken)
+        told = ask(batch, [*second[:20], *first], GREEDY, max_tokens=2).wait().finish
+    assert told == Failure("MemoryError: nothing is left")
+    for ids in (first, second, [*second, *first]):
+        same(ask(batch, ids, GREEDY, max_tokens=4), alone(ids, GREEDY, max_tokens=4))
+    assert batch.status().totals.failed == 1
 
 
 def test_closing_lets_running_requests_end_and_gives_the_engine_back(start, alone):

@@ -50,10 +50,9 @@ class Desk:
                 continue
             try:
                 job.decoding = self._engine.decoding(job.request)
+                self._place(job, free)
             except Exception as problem:  # noqa: BLE001  (it ends these requests alone)
                 self._tell_failure(job, problem)
-                continue
-            self._place(job, free)
 
     def _place(self, job: Job, free: Sequence[Slot]) -> None:
         assert job.decoding is not None

@@ -77,6 +77,7 @@ class Prefixes:
         """Bring what was found into a slot's cache."""
         source = found.source
         if source is not slot:
+            slot.hold((), 0)  # what was held is lost even if this comes to nothing
             slot.cache.fill(source.begin(found.tokens))
         if isinstance(source, Kept):
             self._kept.remove(source)
