@@ -4,7 +4,9 @@ import json
 
 import httpx2
 import pytest
+from pydantic import ValidationError
 
+from strata_runtime.serve.requests import ChatRequest, CompletionRequest
 from support.serving import CHAT, TEXT, hello
 
 
@@ -93,8 +95,9 @@ def test_a_completion_that_does_not_hold_is_refused_with_words_that_help(client,
         (b'{"messages": [{"role": "user", "content": "\\ud800"}]}', ""),
         (b'{"prompt": "a", "temperature": NaN}', "temperature"),
         (b'{"prompt": "a", "temperature": 1e999}', "temperature"),
-        (b'{"prompt": "a", "seed": ' + b"9" * 5000 + b"}", "body"),
-        (b'{"prompt": ' + b"[" * 5000 + b"]" * 5000 + b"}", ""),
+        (b'{"prompt": "a", "seed": ' + b"9" * 5000 + b"}", "not valid JSON"),
+        (b'{"prompt": ' + b"[" * 5000 + b"]" * 5000 + b"}", "not valid JSON"),
+        (b'{"prompt": "\xe9"}', "UTF-8"),
     ],
     ids=lambda value: repr(value)[:40],
 )
@@ -102,6 +105,36 @@ def test_a_completion_that_does_not_hold_is_refused_with_words_that_help(client,
 def test_bytes_that_are_no_request_are_refused(client, path, body, words):
     found = error(client.post(path, content=body, headers={"content-type": "application/json"}), 400)
     assert path == CHAT or words in found["message"]
+
+
+MANY = 1000
+STRANGERS = {f"field{at}": 1 for at in range(MANY)}
+
+
+@pytest.mark.parametrize(
+    ("form", "body"),
+    [
+        (CompletionRequest, {"prompt": [-1] * MANY}),
+        (CompletionRequest, {"prompt": [[-1] * MANY]}),
+        (CompletionRequest, {"prompt": [1.5] * MANY}),
+        (CompletionRequest, {"prompt": "a", "stop": [1] * MANY}),
+        (CompletionRequest, {"prompt": "a", "logit_bias": STRANGERS}),
+        (CompletionRequest, {"prompt": "a", **STRANGERS}),
+        (ChatRequest, {"messages": [{}] * MANY}),
+        (ChatRequest, {"messages": [{"role": "user", "content": [1] * MANY}]}),
+        (ChatRequest, {"messages": [{"role": "user", "content": [{"type": "text", "text": "a", **STRANGERS}]}]}),
+        (ChatRequest, hello(tools=[1] * MANY)),
+        (ChatRequest, hello(modalities=[1] * MANY)),
+        (ChatRequest, hello(stream_options=STRANGERS)),
+        (ChatRequest, hello(response_format=STRANGERS)),
+    ],
+    ids=lambda value: repr(value)[:60],
+)
+def test_a_body_of_nothing_but_faults_makes_few_errors(form, body):
+    """Each one costs far more time and memory than the bytes that cause it."""
+    with pytest.raises(ValidationError) as refused:
+        form.model_validate(body)
+    assert refused.value.error_count() < 10
 
 
 def test_a_body_that_is_not_said_to_be_json_is_refused(client):

@@ -104,8 +104,10 @@ def install(app: FastAPI) -> None:
     @app.exception_handler(HTTPException)
     async def http(request: Request, error: HTTPException) -> Response:
         words = {
+            400: "the body is not valid JSON: it must be UTF-8, and neither its nesting nor its numbers may be endless",
             404: f"there is no {request.url.path[:_QUOTED]} here",
             405: f"{request.method} is not for {request.url.path[:_QUOTED]}",
         }
         message = words.get(error.status_code, str(error.detail))
-        return error_response(ApiError(error.status_code, message, headers=error.headers))
+        code = "invalid_json" if error.status_code == 400 else None
+        return error_response(ApiError(error.status_code, message, code=code, headers=error.headers))

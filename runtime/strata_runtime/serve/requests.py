@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from strata_runtime.errors import UserError
 from strata_runtime.params import (
@@ -46,11 +46,22 @@ HINTS: Mapping[str, str] = {
 UsagePlace = Literal["nowhere", "end", "everywhere"]
 _Zero = Annotated[float, Field(ge=0, le=0)]
 _Text = Annotated[str, Field(min_length=1)]
-_TokenId = Annotated[int, Field(ge=0)]
+_TokenIds = Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1, fail_fast=True)]
 
 
 class _Model(BaseModel):
+    """Of what is wrong with it little is told: a body of nothing but faults must not become as many errors."""
+
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _first_unknown(cls, data: object) -> object:
+        """Leave out unknown fields but for the first one, which is refused."""
+        if not isinstance(data, dict):
+            return data
+        others = [name for name in data if name not in cls.model_fields][1:]
+        return {name: data[name] for name in data.keys() - others} if others else data
 
 
 class StreamOptions(_Model):
@@ -80,14 +91,16 @@ class _Common(_Model):
         None, ge=MIN_REPETITION_PENALTY, le=MAX_REPETITION_PENALTY, description="Above 1, tokens that occurred lose."
     )
     seed: int | None = Field(None, ge=0, le=MAX_SEED, description="Seed of the draws. Default: a new one.")
-    stop: _Text | Annotated[list[_Text], Field(max_length=16)] | None = Field(None, description="End before these.")
+    stop: _Text | Annotated[list[_Text], Field(max_length=16, fail_fast=True)] | None = Field(
+        None, description="End before these."
+    )
     ignore_eos: bool | None = Field(None, description="Draw on after the model's own end tokens.")
     stream: bool | None = Field(None, description="Send the text as it comes, as server-sent events.")
     stream_options: StreamOptions | None = None
     n: Literal[1] | None = Field(None, description=HINTS["n"])
     frequency_penalty: _Zero | None = Field(None, description=HINTS["frequency_penalty"])
     presence_penalty: _Zero | None = Field(None, description=HINTS["presence_penalty"])
-    logit_bias: Annotated[dict[str, float], Field(max_length=0)] | None = Field(None, description=HINTS["logit_bias"])
+    logit_bias: Annotated[dict[str, Any], Field(max_length=0)] | None = Field(None, description=HINTS["logit_bias"])
     user: str | None = Field(None, description="Without effect, as are the next ones.")
     metadata: dict[str, Any] | None = None
     store: bool | None = None
@@ -118,9 +131,9 @@ class CompletionRequest(_Common):
 
     prompt: (
         str
-        | Annotated[list[_TokenId], Field(min_length=1)]
-        | Annotated[list[str], Field(min_length=1, max_length=1)]
-        | Annotated[list[Annotated[list[_TokenId], Field(min_length=1)]], Field(min_length=1, max_length=1)]
+        | _TokenIds
+        | Annotated[list[str], Field(min_length=1, max_length=1, fail_fast=True)]
+        | Annotated[list[_TokenIds], Field(min_length=1, max_length=1, fail_fast=True)]
     ) = Field(description="Text, taken literally, or token ids.")
     logprobs: int | None = Field(None, ge=0, le=MOST_LOGPROBS, description="Most probable tokens to name at each.")
     best_of: Literal[1] | None = Field(None, description=HINTS["best_of"])
@@ -149,7 +162,7 @@ class Message(BaseModel):
     model_config = ConfigDict(extra="allow", strict=True, frozen=True)
 
     role: _Text
-    content: str | list[TextPart] | None = None
+    content: str | Annotated[list[TextPart], Field(fail_fast=True)] | None = None
 
     def plain(self) -> dict[str, Any]:
         """Return it as templates read it: parts of text are one text."""
@@ -162,15 +175,19 @@ class Message(BaseModel):
 class ChatRequest(_Common):
     """The next message of a conversation."""
 
-    messages: list[Message] = Field(min_length=1)
+    messages: list[Message] = Field(min_length=1, fail_fast=True)
     max_completion_tokens: int | None = Field(None, ge=0, description="The same as max_tokens.")
     logprobs: bool | None = Field(None, description="Name the log-probability of each token.")
     top_logprobs: int | None = Field(None, ge=0, le=MOST_LOGPROBS, description="Most probable tokens to name at each.")
-    tools: list[dict[str, Any]] | None = Field(None, description="For the model's chat template.")
+    tools: Annotated[list[dict[str, Any]], Field(fail_fast=True)] | None = Field(
+        None, description="For the model's chat template."
+    )
     tool_choice: Literal["auto", "none"] | None = Field(None, description=HINTS["tool_choice"])
     parallel_tool_calls: bool | None = Field(None, description="Without effect.")
     response_format: TextFormat | None = Field(None, description=HINTS["response_format"])
-    modalities: list[Literal["text"]] | None = Field(None, description=HINTS["modalities"])
+    modalities: Annotated[list[Literal["text"]], Field(fail_fast=True)] | None = Field(
+        None, description=HINTS["modalities"]
+    )
 
     def asked(self) -> Asked:
         """Return what is asked of the batch. Raises `UserError` for values that do not hold or go together."""
