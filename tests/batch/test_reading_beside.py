@@ -196,6 +196,7 @@ def test_a_read_that_stands_still_is_given_up_also_when_nothing_decodes(start, a
 
         def forward(self, ids, cache, **more):
             if self.lane == 1 and int(ids[0]) == 7:
+                self.thread = threading.current_thread()
                 self.gate.wait(PATIENCE)
             return super().forward(ids, cache, **more)
 
@@ -208,6 +209,11 @@ def test_a_read_that_stands_still_is_given_up_also_when_nothing_decodes(start, a
     for client in others:
         same(client, alone(prompt(4), GREEDY, max_tokens=500, ignore_eos=True))
     model.gate.set()
+    model.thread.join(PATIENCE)
+    assert not model.thread.is_alive(), "it ends once it can"
+    again = ask(batch, [7, *prompt(60)], GREEDY, **SHORT)
+    same(again, alone([7, *prompt(60)], GREEDY, **SHORT))
+    assert again.ticket.usage.cached_tokens == 0, "what it read late is in no slot"
     assert batch.status().totals.failed == 1
 
 

@@ -110,7 +110,7 @@ class PromptTurns:
         read = beside.read
         due = next_read(self._last if read is None else read.job, self.pending, self._give_way)
         if read is not None and beside.is_stuck(self._patience):
-            self._give_up(read.slot)
+            self._give_up(beside, read.slot)
         elif due is None or (read is not None and (read.stops or read.job is due)):
             return
         else:
@@ -132,11 +132,14 @@ class PromptTurns:
         elif read.job.rest == 0:
             self._desk.draw(read.slot)
 
-    def _give_up(self, slot: Slot) -> None:
-        """Leave a read behind that does not come to its end, with its thread and the slot's cache."""
-        capacity = slot.cache.capacity
+    def _give_up(self, beside: Beside, slot: Slot) -> None:
+        """Leave a read behind that does not come to its end, with its thread and the slot.
+
+        What it may still write goes to that slot and its cache, which nobody looks at any more.
+        """
+        beside.close(0.0)
         self._desk.fail(slot, StallError(f"no layer of the prompt was read within {self._patience:g} seconds"))
-        slot.cache = self._model.new_cache(capacity)
+        self._desk.slots[slot.number] = Slot(slot.number, self._model.new_cache(slot.cache.capacity))
         self.begin_beside(self._wake)
 
     def _is_read(self, job: Job) -> bool:
