@@ -3,13 +3,16 @@
 import random
 import threading
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from strata_runtime import SamplingParams, UserError
 from strata_runtime.batch import Failure, QueueFull
+from strata_runtime.batch.job import Job
 from strata_runtime.batch.prefixes import Prefixes
+from strata_runtime.request import Request
 from support.batches import VOCAB, Gated, ask, prompt, same
 from support.fake_engine import FakeCache, FakeModel, hashed
 
@@ -296,3 +299,26 @@ def test_usage_of_a_request(start):
     assert (usage.prompt_tokens, usage.cached_tokens, usage.completion_tokens) == (20, 0, 5)
     assert min(usage.queue_s, usage.prompt_s, usage.decode_s) >= 0
     assert client.ticket.usage == usage, "time stands still behind the end"
+
+
+def test_usage_is_whole_while_a_slot_is_left():
+    """Clients ask on their own threads: here in the very moment at which the batch settles it."""
+
+    class Overtaken(Job):
+        __slots__ = ("kept",)
+
+        @property
+        def settled(self):
+            if self.decoding is not None:
+                self.settle()
+                return None
+            return self.kept
+
+        @settled.setter
+        def settled(self, usage):
+            self.kept = usage
+
+    job = Overtaken(1, Request((5, 6)), print, None, 0.0)
+    job.decoding = SimpleNamespace(token_ids=[7, 8, 9], acceptance=SimpleNamespace(accepted=0, drafted=0))
+    assert job.usage.completion_tokens == 3
+    assert job.usage.completion_tokens == 3

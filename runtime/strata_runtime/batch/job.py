@@ -43,18 +43,19 @@ class Job:
 
     @property
     def usage(self) -> RequestUsage:
-        """What it has taken so far."""
-        return self.settled or self._usage()
+        """What it has taken so far. For any thread."""
+        decoding = self.decoding  # before `settled`: once there is none any more, its usage is settled
+        return self.settled or self._usage(decoding)
 
     def settle(self) -> None:
         """Keep no more than the usage: whoever holds a ticket should not hold a text's logits."""
-        self.settled, self.decoding = self._usage(), None
+        self.settled = self._usage(self.decoding)
+        self.decoding = None
 
-    def _usage(self) -> RequestUsage:
+    def _usage(self, decoding: Decoding | None) -> RequestUsage:
         until = self.ended or perf_counter()
         admitted = self.admitted or until
         first = self.first or until
-        decoding = self.decoding
         accepted, drafted = (0, 0) if decoding is None else (decoding.acceptance.accepted, decoding.acceptance.drafted)
         return RequestUsage(
             prompt_tokens=len(self.request.ids),
