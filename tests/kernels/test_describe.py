@@ -103,10 +103,10 @@ def test_a_pruned_instance_says_why_and_what_serves() -> None:
 
 @pytest.mark.parametrize("name", ["rows_dot.q4_k.int8_256.t5.gfx1151", "checksum.gfx1151"])
 def test_a_refused_instance_says_why(name: str) -> None:
-    assert text(name).startswith(f"{name}: refused: the pool runs it, and there are no packages for HIP yet\n")
+    assert text(name).startswith(f"{name}: refused: the pool runs it, on the CPU beside the GPU\n")
     said = facts(name)
     assert said["target"]["text"][0].startswith("hip gfx1151: ")
-    assert said["refused"]["text"] == ["the pool runs it, and there are no packages for HIP yet"]
+    assert said["refused"]["text"] == ["the pool runs it, on the CPU beside the GPU"]
     assert "benchmark" not in said
 
 

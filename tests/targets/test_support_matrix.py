@@ -80,3 +80,10 @@ def test_specs_without_kernels_still_list_their_targets(tmp_path: Path) -> None:
     output = run("--specs-alone", "--specs", str(tmp_path))
     assert "cuda sm_90  H100" in output
     assert "0 pairs of kernel and target" in output
+
+
+def test_a_kernel_is_refused_where_its_matrix_instruction_is_missing(specs: SpecSet) -> None:
+    cells = {cell.target.name: cell.refusal for cell in support_matrix(specs) if cell.kernel.name == "attend_tiles"}
+    assert cells["sm_75"] == "it has no m16n8k16 f16 f32: attend_window serves there"
+    assert cells["sm_80"] is None
+    assert cells["gfx1151"] == "attend_window serves there"

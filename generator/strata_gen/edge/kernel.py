@@ -9,6 +9,7 @@ from pydantic import Field as Key
 
 from strata_gen.diagnostics import Sink, did_you_mean
 from strata_gen.edge.base import Edge, SpecKind, Text, file_by_file
+from strata_gen.edge.target_edge import ShapeText
 from strata_gen.load.document import Document
 from strata_gen.model.format import Activation
 from strata_gen.model.kernel import (
@@ -16,6 +17,7 @@ from strata_gen.model.kernel import (
     Kernel,
     KernelLayout,
     Launch,
+    MatrixNeed,
     Measure,
     Owner,
     Parameter,
@@ -107,6 +109,13 @@ class ToleranceEdge(Edge):
     ] = Measure.PRODUCTS
 
 
+class NeedEdge(Edge):
+    """A matrix instruction without which it is not built."""
+
+    matrix: Annotated[ShapeText, Key(description="Shape, operands and accumulator, as targets name them.")]
+    otherwise: Annotated[Words, Key(description="Reason that is given for targets without it.")]
+
+
 class KernelEdge(Edge):
     """One kernel."""
 
@@ -135,6 +144,7 @@ class KernelEdge(Edge):
         dict[Annotated[Backend, _LAX], Words],
         Key(default_factory=dict, description="Reason for every backend that it is not built for."),
     ]
+    needs: Annotated[NeedEdge | None, Key(description="What targets of its backends must have.")] = None
 
 
 def _check_backends(edge: KernelEdge, document: Document, sink: Sink) -> None:
@@ -255,6 +265,7 @@ def _convert(edge: KernelEdge, document: Document, sink: Sink) -> tuple[Kernel, 
             facts=tuple(edge.facts),
             backends=tuple(edge.backends),
             refused=tuple(Refusal(backend, reason) for backend, reason in edge.refused.items()),
+            needs=MatrixNeed(edge.needs.matrix, edge.needs.otherwise) if edge.needs else None,
             span=document.at("name"),
         ),
     )

@@ -155,6 +155,14 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
+class MatrixNeed:
+    """A matrix instruction without which a kernel is not built, and the reason that is given then."""
+
+    shape: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Kernel:
     """One kernel. `uses` names the micro-kernels that it is made of, `knobs` and `facts` what its code depends on.
 
@@ -181,6 +189,7 @@ class Kernel:
     facts: tuple[str, ...]
     backends: tuple[Backend, ...]
     refused: tuple[Refusal, ...]
+    needs: MatrixNeed | None
     span: Span
 
     @property
@@ -216,4 +225,7 @@ class Kernel:
 
     def refusal(self, target: Target) -> str | None:
         """Say why this kernel is not built for `target`; None when it is."""
-        return next((refusal.reason for refusal in self.refused if refusal.backend is target.backend), None)
+        reason = next((refusal.reason for refusal in self.refused if refusal.backend is target.backend), None)
+        if reason is None and self.needs and self.needs.shape not in map(str, target.matrix):
+            reason = f"it has no {self.needs.shape}: {self.needs.reason}"
+        return reason

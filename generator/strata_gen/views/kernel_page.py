@@ -97,6 +97,8 @@ def _facts(kernel: Kernel) -> Iterator[str]:
             f"Not built: formats of {pruning.activation} activations for `{pruning.isa}` where "
             f"`{pruning.covered_by}` is built: {pruning.reason}"
         )
+    if kernel.needs:
+        yield f"Not built for targets without `{kernel.needs.shape}`: {kernel.needs.reason}"
     if kernel.knobs:
         yield f"Knobs: {_code(kernel.knobs)}"
     if kernel.facts:
