@@ -267,9 +267,9 @@ def resident_plan(device: Device, experts: int, tokens: int) -> Case:
     places = tuple(each.data_ptr() for each in (ids, weights, slot, plan, word))
 
     def error() -> str:
-        first = plan[:16].view(torch.int32).tolist()
+        first = plan[:20].view(torch.int32).tolist()
         resident = int((chosen % 2 == 0).sum())
-        return "0" if first[1:] == [resident, tokens * TOP_K - resident, 0] and not word.item() else "wrong!"
+        return "0" if first[1:] == [0, resident, tokens * TOP_K - resident, 0] and not word.item() else "wrong!"
 
     def call(stream: int) -> object:
         return device.kernels.resident_plan(tokens, TOP_K, experts, experts, False, *places, stream)

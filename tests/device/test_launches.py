@@ -71,5 +71,5 @@ def test_the_parameters_of_the_spec_are_the_pointers_of_the_body(kernel: Kernel)
     text = (runtime_root() / "include" / kernel.body).read_text()
     arguments = re.search(r"^  struct Args \{\n(.*?)^  \};", text, re.MULTILINE | re.DOTALL)
     assert arguments is not None
-    pointers = re.findall(r"^    (const )?\S+\* (\w+)(?:\[\w+\])?;", arguments[1], re.MULTILINE)
+    pointers = re.findall(r"^    (const )?\S+\* (\w+)(?:\[\w+\])?(?: = nullptr)?;", arguments[1], re.MULTILINE)
     assert [(p.name, p.access == "read") for p in kernel.parameters] == [(name, bool(c)) for c, name in pointers]

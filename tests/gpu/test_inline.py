@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 import torch
 
-from strata_runtime import assembly
 from strata_runtime.engine import Engine
+from strata_runtime.hybrid import sharing
 from strata_runtime.hybrid.residency import Residency
 from strata_runtime.params import SamplingParams
 from strata_runtime.provider import Provider
@@ -158,7 +158,7 @@ def test_on_unified_memory_every_expert_has_a_slot_unless_a_number_is_given(
             super().__init__(*arguments)
             counts.append((self.slots, self.is_complete))
 
-    monkeypatch.setattr(assembly, "Residency", Counted)
+    monkeypatch.setattr(sharing, "Residency", Counted)
     for chosen, settings in ((unified, {}), (unified, {"expert_cache": 5}), (provider, {})):
         quiet: dict[str, Any] = {
             "report": lambda _: None,
