@@ -94,9 +94,17 @@ def test_code_outside_the_levels_runs_on_any_cpu(specs: SpecSet) -> None:
     assert any("STRATA_FLAGS_avx512vnni" in line and "-mavx512vnni" in line for line in lines)
 
 
-def test_a_target_refuses_kernels_of_other_backends_with_a_reason(specs: SpecSet) -> None:
+def test_a_target_refuses_a_kernel_with_a_reason_and_only_for_what_it_lacks(specs: SpecSet) -> None:
+    refused_for_needs = set()
     for target in specs.targets:
         for kernel in specs.kernels:
             reason = kernel.refusal(target)
-            assert (reason is None) == (target.backend in kernel.backends)
             assert reason is None or reason.strip()
+            if target.backend not in kernel.backends:
+                assert reason is not None
+            elif kernel.needs is not None and kernel.needs.shape not in {str(shape) for shape in target.matrix}:
+                assert kernel.needs.shape in str(reason)
+                refused_for_needs.add((kernel.name, target.name))
+            else:
+                assert reason is None
+    assert refused_for_needs == {("attend_tiles", "sm_75")}
