@@ -11,6 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from filelock import FileLock
+
 from strata_gen.paths import project_root, runtime_root
 from support.compiler import compiler_words
 
@@ -36,26 +38,31 @@ def compile_program(
     compiler = compiler_words()
     flags = (*_FLAGS, *((f"-fsanitize={sanitizer}", "-fno-sanitize-recover=all") if sanitizer else ()))
     program = _OUT / f"{name}-{_key(units, includes, (*compiler, *flags))}"
-    if program.is_file():
-        return program
+    _OUT.mkdir(parents=True, exist_ok=True)
+    with FileLock(_OUT / f"{name}.lock"):  # tests run in several processes
+        if not program.is_file():
+            _compile(program, [*compiler, *flags], units, includes)
+    return program
+
+
+def _compile(program: Path, command: Sequence[str], units: Sequence[Unit], includes: Sequence[Path]) -> None:
     objects = program.with_name(f".{program.name}.{os.getpid()}")
-    objects.mkdir(parents=True)
+    objects.mkdir(exist_ok=True)
     paths = [f"-I{path}" for path in includes]
 
     def compile_one(numbered: tuple[int, Unit]) -> str:
         index, unit = numbered
         target = objects / f"{index}.o"
-        _run([*compiler, *flags, *unit.flags, *paths, "-c", str(unit.path), "-o", str(target)])
+        _run([*command, *unit.flags, *paths, "-c", str(unit.path), "-o", str(target)])
         return str(target)
 
     try:
         with ThreadPoolExecutor(max_workers=2) as workers:
             linked = list(workers.map(compile_one, enumerate(units)))
-        _run([*compiler, *flags, *linked, "-o", str(objects / "program")])
+        _run([*command, *linked, "-o", str(objects / "program")])
         (objects / "program").replace(program)
     finally:
         shutil.rmtree(objects)
-    return program
 
 
 def _key(units: Sequence[Unit], includes: Sequence[Path], words: Sequence[str]) -> str:
