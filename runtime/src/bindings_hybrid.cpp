@@ -49,10 +49,12 @@ std::unique_ptr<OwnedHostHalf> make_host_half(std::shared_ptr<Runner> pool, cons
                                               int slots, py::object owner, std::int64_t hidden,
                                               std::optional<float> heavy_from, std::int64_t timeout,
                                               const std::vector<std::string>& present, std::uintptr_t pcie_share,
-                                              const std::vector<FaultArguments>& faults, int wedge) {
+                                              std::uintptr_t entries, const std::vector<FaultArguments>& faults,
+                                              int wedge) {
   HostHalfOptions options{.hidden = size(hidden, "hidden"),
                           .slots = slots,
                           .pcie_share = pointer<const std::int32_t>(pcie_share),
+                          .entries = pointer<std::int64_t>(entries),
                           .heavy_from = heavy_from,
                           .timeout = std::chrono::nanoseconds(timeout),
                           .present = {},
@@ -153,7 +155,7 @@ void bind_hybrid(py::module_& module) {
           "end_window", [](const OwnedHostHalf& self, std::uint32_t rings) { (*self).end_window(rings); }, arg("rings"))
       .def("report", [](const OwnedHostHalf& self) { return (*self).report(); });
   module.def("make_host_half", make_host_half, arg("pool"), arg("layers"), arg("slots"), arg("owner"), arg("hidden"),
-             arg("heavy_from"), arg("timeout"), arg("present"), arg("pcie_share") = std::uintptr_t{0},
+             arg("heavy_from"), arg("timeout"), arg("present"), arg("pcie_share") = std::uintptr_t{0}, arg("entries") = std::uintptr_t{0},
              arg("faults") = std::vector<FaultArguments>{}, arg("wedge") = -1);
 }
 

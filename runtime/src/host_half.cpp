@@ -225,12 +225,19 @@ struct HostHalf::State {
   // Entries that are nobody's ask for nothing.
   void tell_asked(const Doorbell& bell) const {
     const HybridLayer& layer = layers[static_cast<std::size_t>(bell.layer)];
-    if (layer.asked == nullptr) return;
+    std::int64_t with_slot = 0;
+    std::int64_t all = 0;
     for (int entry = 0; entry < bell.tokens * bell.top_k; ++entry) {
       const std::int32_t id = bell.ids[entry];
       const bool is_wanted = bell.has_weights == 0 || bell.weights[entry] != 0.0f;
-      if (is_wanted && id >= 0 && static_cast<std::size_t>(id) < layer.experts->all.size()) layer.asked[id] = 1;
+      if (!is_wanted || id < 0 || static_cast<std::size_t>(id) >= layer.experts->all.size()) continue;
+      ++all;
+      if (layer.slot_of_expert[id] >= 0) ++with_slot;
+      if (layer.asked != nullptr) layer.asked[id] = 1;
     }
+    if (options.entries == nullptr) return;
+    std::atomic_ref(options.entries[0]).fetch_add(with_slot, std::memory_order_relaxed);
+    std::atomic_ref(options.entries[1]).fetch_add(all, std::memory_order_relaxed);
   }
 
   void answer(std::uint32_t ring) {

@@ -109,7 +109,7 @@ class Model:
         windows = engines.windows
         self._prompts, self._drafts, self._runner = engines.prompts, engines.drafts, engines.runner
         self._windows: Executor = windows.executor or self._prompts
-        self._most, self._stopwatch = windows.most, windows.stopwatch
+        self._most, self._stopwatch, self._residency = windows.most, windows.stopwatch, windows.residency
         self._mixtures = sum(layer.experts is not None for layer in layers)
         self._norm = RmsNorm(compute, floats(tensors["final_norm"]), network.norm_eps)
         self._head = head
@@ -345,6 +345,15 @@ class Model:
     def phases(self) -> WindowPhases | None:
         """Where the time of windows went so far; None unless `verify.profile` is on."""
         return None if self._stopwatch is None else self._stopwatch.phases
+
+    @property
+    def expert_hits(self) -> tuple[int, int] | None:
+        """Entries of windows so far whose expert had a slot, and all; None where experts have no slots."""
+        residency = self._residency
+        if residency is None or not residency.slots:
+            return None
+        with_slot, asked = residency.entries.tolist()
+        return with_slot, asked
 
     def close(self) -> None:
         """Stop the workers. The model cannot be used after that. Idempotent."""

@@ -14,7 +14,7 @@ from typing import Protocol
 from strata_runtime.native_device import DeviceKernels
 from strata_runtime.native_layers import HeadRules, HeadShape
 
-ABI_VERSION = 12
+ABI_VERSION = 13
 """Version of the protocol below; a compiled module that says another one is refused before it is imported."""
 
 
@@ -230,6 +230,7 @@ class NativeModule(Protocol):
         timeout: int,
         present: Sequence[str],
         pcie_share: int = 0,
+        entries: int = 0,
         faults: Sequence[SignalFault] = (),
         wedge: int = -1,
     ) -> HostHalf:
@@ -239,7 +240,8 @@ class NativeModule(Protocol):
         1 for those that a window asks for (0: nowhere); `owner` keeps that memory alive. slots: how many there are.
         heavy_from: experts with an entry of at least this weight come first, and then `partial_ready`; None is no
         split. timeout: nanoseconds of a wait. present: the signals that exist; without `plan_ready` the device half
-        plans. pcie_share: see `DeviceKernels.resident_plan`. faults, wedge: a test's; a call of the pool comes back
+        plans. pcie_share: see `DeviceKernels.resident_plan`. entries: where int64 [2] grow by the entries of doorbells
+        whose expert has a slot, and by all (0: nowhere). faults, wedge: a test's; a call of the pool comes back
         once `wedge`, a file descriptor, can be read.
         """
         ...

@@ -62,11 +62,18 @@ class Half:
         self.table = np.full((2, EXPERTS), -1, np.int32)
         self.table[1, ::3] = np.arange(len(self.table[1, ::3]))
         self.asked = np.zeros((2, EXPERTS), np.uint8)
+        self.entries = np.zeros(2, np.int64)
         layers = [
             (layer, self.table[at].ctypes.data, self.asked[at].ctypes.data) for at, layer in enumerate(weights.layers)
         ]
         self.half = self.native.make_host_half(
-            self.native.make_pool(KNOBS), layers, EXPERTS, self.table, HIDDEN, **settings
+            self.native.make_pool(KNOBS),
+            layers,
+            EXPERTS,
+            self.table,
+            HIDDEN,
+            **settings,
+            entries=self.entries.ctypes.data,
         )
         self.rows = self.floats(self.half.rows, TOKENS * PICKS * HIDDEN).reshape(-1, HIDDEN)
 
@@ -147,6 +154,19 @@ def test_the_experts_that_a_window_asked_for_are_told(make: Any) -> None:
     wanted = set(ids[(ids >= 0) & (weights != 0)].tolist())
     assert set(np.flatnonzero(half.asked[1]).tolist()) == wanted
     assert not half.asked[0].any()
+
+
+def test_entries_are_counted_with_a_slot_and_in_all(make: Any) -> None:
+    half = make()
+    expected = np.zeros(2, np.int64)
+    for layer, seed in ((0, 1), (1, 2), (1, 3)):
+        ids, weights, x = routes(5, seed)
+        weights[3] = 0  # left out
+        half.half.wait("rows_ready", half.publish(layer, ids, weights, x))
+        wanted = ids[(ids >= 0) & (weights != 0)]
+        expected += np.count_nonzero(half.table[layer][wanted] >= 0), len(wanted)
+    assert 0 < half.entries[0] < half.entries[1]
+    assert half.entries.tolist() == expected.tolist()
 
 
 def test_a_window_without_experts_for_the_host_is_answered_too(make: Any) -> None:

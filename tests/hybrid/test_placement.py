@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 
 from strata_runtime.errors import UserError
 from strata_runtime.hybrid.placement import ExpertProfile, by_layer, by_use, read_profile
@@ -63,6 +64,27 @@ def test_slots_are_numbered_through_and_hold_the_experts(residency_of: Callable[
     assert residency.table.tolist() == [[0, 1, 2, 3, 4, 5], [6, 7, -1, -1, -1, -1]]
     assert residency.address % 64 == residency.stride % 64 == 0
     assert not residency.is_complete
+
+
+@pytest.mark.parametrize("slots", [0, 5, MIXTURES * EXPERTS])
+def test_a_model_counts_what_windows_found_in_slots(folder: Path, provider: Provider, slots: int) -> None:
+    values = provider.settings_type.from_values(
+        resolve(provider.knobs, environ={}, python={"expert_cache": slots}).values
+    )
+    model = Model.load(folder, provider, values)
+    cache = model.new_cache(32)
+    for tokens in (1, 4):
+        model.forward(torch.arange(tokens), cache, window=True)
+    hits = model.expert_hits
+    model.close()
+    asked = 5 * model.info.experts_per_token * MIXTURES
+    if slots == 0:
+        assert hits is None
+    elif slots < MIXTURES * EXPERTS:
+        assert hits is not None
+        assert 0 < hits[0] < hits[1] == asked
+    else:
+        assert hits == (asked, asked)
 
 
 def test_more_slots_than_experts_are_said_and_not_made(residency_of: Callable[..., Residency]) -> None:

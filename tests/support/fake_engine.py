@@ -148,6 +148,7 @@ class FakeModel:
         self.closed = 0
         self.mtp = None
         self.phases = None
+        self.expert_hits = None
         self.most_rows = 8
         self.layers_passed = 0
         self.worker_cpus = frozenset()

@@ -57,7 +57,7 @@ class Status:
 
     `tokens_per_second`: drawn over the last seconds. `acceptance`: share of drafts that were right. `phases`: seconds
     of windows by name, empty unless `verify.profile` is on. `expert_hits`: entries of windows whose expert had a slot,
-    and all; None where experts have no slots, or nobody counts.
+    and all; None where experts have no slots.
     """
 
     slots: tuple[SlotStatus, ...]

@@ -122,7 +122,7 @@ class Worker:
             tokens_per_second=counter.rate,
             acceptance=counter.accepted / counter.drafted if counter.drafted else 0.0,
             phases={} if phases is None else {str(name): seconds for name, seconds in phases.seconds().items()},
-            expert_hits=None,
+            expert_hits=self._model.expert_hits,
             uptime_s=monotonic() - counter.began,
         )
 

@@ -108,6 +108,7 @@ def choose_executor(
                 verify.timeout,
                 present,
                 0 if pcie is None else pcie.host_address,
+                residency.entries.ctypes.data,
             )
             if not device.is_gpu:
                 return InlineHalf(native)

@@ -120,6 +120,9 @@ class Hybrid:
                 raise StallError(f"a window came to no end: {text}".rstrip()) from None
             raise
         self.laps.stop()
+        if self._is_resident:
+            # Nobody rings for the host half, which counts the others.
+            self._residency.entries += tokens * self._options.top_k * len(self._residency.table)
         if self._adapting is not None:
             self._adapting.after_window()
         if self._pcie is not None and self._pcie.follows_times and not self._is_resident:

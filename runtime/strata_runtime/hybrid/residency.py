@@ -79,6 +79,7 @@ class Residency:
 
     `table`: the slot of every expert, int32 [layers, experts], -1 for the CPU's; `tables`: its rows on the device.
     `scales`: of gate, up and down by slot, float32 [3, slots] there. `free`: slots without an expert.
+    `entries`: int64 [2], what windows asked for: entries whose expert had a slot, and all.
     """
 
     def __init__(
@@ -99,6 +100,7 @@ class Residency:
         self.slots = len(placed) + spare
         self.free = list(range(len(placed), self.slots))
         self.table: NDArray[np.int32] = np.full((len(layers), experts), -1, np.int32)
+        self.entries: NDArray[np.int64] = np.zeros(2, np.int64)
         self.layouts = (
             tuple(SlotLayout.of(uploader, layer, wanted, at) for at, layer in enumerate(layers)) if self.slots else ()
         )

@@ -44,6 +44,7 @@ struct HostHalfOptions {
   std::size_t hidden;
   int slots = 0;
   const std::int32_t* pcie_share = nullptr;  // see device::ResidentPlan
+  std::int64_t* entries = nullptr;           // [2], doorbells' entries of experts with a slot, and all; null: not told
   // Experts with an entry of at least this weight come first, and partial_ready follows them; none: no split.
   std::optional<float> heavy_from;
   std::chrono::nanoseconds timeout;
