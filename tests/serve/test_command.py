@@ -128,6 +128,19 @@ def test_keys_come_from_options_and_from_a_file(strata, tmp_path):
     assert found.keys == {"first", "second", "third", "fourth"}
 
 
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ([], {"127.0.0.1", "localhost", "::1"}),
+        (["--allowed-host", "Models.example"], {"127.0.0.1", "localhost", "::1", "models.example"}),
+        (["--host", "0.0.0.0"], set()),
+        (["--host", "0.0.0.0", "--allowed-host", "models.example"], {"models.example"}),
+    ],
+)
+def test_a_server_for_this_machine_alone_goes_by_its_own_names(strata, given, expected):
+    assert options(strata, *given).hosts == expected
+
+
 def test_sizes_and_times(strata):
     given = ["--max-body", "0.5", "--read-timeout", "0", "--timeout", "1.5", "--drain", "2", "--cors-origin", "*"]
     found = options(strata, *given)

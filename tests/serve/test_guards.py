@@ -5,15 +5,13 @@ import socket
 import httpx2
 import pytest
 
-from support.serving import CHAT, hello, until
+from support.serving import CHAT, FakeBatch, hello, running, saying, until
 
 JSON = {"content-type": "application/json"}
 
 
 @pytest.fixture(scope="module")
 def locked(engine):
-    from support.serving import FakeBatch, running, saying
-
     keys = frozenset({"first-key", "second-key"})
     with running(engine, FakeBatch(engine, saying(engine, "Hi")), model="fake", keys=keys) as server:
         yield server
@@ -79,6 +77,52 @@ def test_a_body_that_does_not_come_is_not_waited_for(serve):
             answer += piece
     assert answer.startswith(b"HTTP/1.1 408 ")
     assert b'"code":"read_timeout"' in answer
+
+
+@pytest.mark.parametrize("begun", [b"", b"G", b"GET /health HTTP/1.1\r\nHost: x\r\n"])
+def test_a_head_that_does_not_come_is_not_waited_for(serve, begun):
+    url = httpx2.URL(serve(read_s=0.3).url)
+    with socket.create_connection((url.host, url.port), timeout=10) as slow:
+        slow.sendall(begun)
+        assert slow.recv(1) == b""
+
+
+def test_nor_is_a_later_one_on_the_same_connection(serve):
+    url = httpx2.URL(serve(read_s=0.3).url)
+    with socket.create_connection((url.host, url.port), timeout=10) as slow:
+        slow.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert slow.recv(65536).startswith(b"HTTP/1.1 200 ")
+        slow.sendall(b"GET /hea")
+        while slow.recv(65536):
+            pass
+
+
+def test_an_answer_may_take_longer_than_a_head(engine):
+    batch = FakeBatch(engine, saying(engine, "Hello", pause=0.7))
+    with running(engine, batch, model="fake", read_s=0.3) as server:
+        answer = httpx2.post(server.url + CHAT, json=hello())
+        assert answer.json()["choices"][0]["message"]["content"] == "Hello"
+
+
+def test_a_head_without_its_body_is_answered_as_the_whole_is(client):
+    for path in ("/", "/health", "/v1/models", "/metrics", "/openapi.json", "/nothing"):
+        head, whole = client.head(path), client.get(path)
+        assert (head.status_code, head.content) == (whole.status_code, b"")
+        assert head.headers["content-type"] == whole.headers["content-type"]
+
+
+@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:1234", "127.0.0.1:8000", "[::1]:8000", "[::1]"])
+def test_names_of_the_server_are_taken(serve, host):
+    server = serve(hosts=frozenset({"localhost", "127.0.0.1", "::1"}))
+    assert httpx2.get(server.url + "/health", headers={"host": host}).status_code == 200
+
+
+@pytest.mark.parametrize("host", ["other.example", "localhost.other.example:80", "127.0.0.1.other", "[", "", "[::2]"])
+def test_other_names_are_not(serve, host):
+    server = serve(hosts=frozenset({"localhost", "127.0.0.1", "::1"}))
+    refused = httpx2.get(server.url + "/health", headers={"host": host})
+    assert refused.status_code == 403
+    assert refused.json()["error"]["code"] == "host_not_allowed"
 
 
 def test_a_client_that_leaves_before_its_body_is_there_leaves_nothing_behind(client, server):

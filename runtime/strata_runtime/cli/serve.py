@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from strata_runtime.serve.options import ServeOptions
 
 _MIB = 1 << 20
+_OWN_NAMES = ("localhost", "127.0.0.1", "::1")
 _SHORT = {"batch": "batch.slots"}
 _READY = "{model}: page at {url}, API at {url}/v1; slots: {slots}, context: {context} tokens"
 
@@ -107,6 +109,12 @@ def _is_loopback(opened: socket.socket) -> bool:
     help="File of such keys, one a line; unlike --api-key no list of processes shows it.",
 )
 @click.option("--cors-origin", multiple=True, metavar="ORIGIN", help="Website whose scripts may use the API; * is all.")
+@click.option(
+    "--allowed-host",
+    multiple=True,
+    metavar="NAME",
+    help="Name that the server may be called by (behind a proxy). Default: on 127.0.0.1 its own names, else any.",
+)
 @click.option("--max-body", type=float, default=8, show_default=True, metavar="MIB", help="Largest body of a request.")
 @click.option(
     "--read-timeout",
@@ -114,7 +122,7 @@ def _is_loopback(opened: socket.socket) -> bool:
     default=30,
     show_default=True,
     metavar="S",
-    help="Time for a request's body; 0 is any.",
+    help="Time for a request's head, and for its body; 0 is any.",
 )
 @click.option(
     "--timeout", type=float, default=3600, show_default=True, metavar="S", help="Time for an answer in all; 0 is any."
@@ -141,6 +149,7 @@ def command(
     api_key: tuple[str, ...],
     api_key_file: str | None,
     cors_origin: tuple[str, ...],
+    allowed_host: tuple[str, ...],
     max_body: float,
     read_timeout: float,
     timeout: float,
@@ -163,6 +172,7 @@ def command(
         model_name or Path(model).resolve().name.removesuffix(".gguf"),
         keys=_keys(api_key, api_key_file),
         origins=cors_origin,
+        hosts=frozenset(name.lower() for name in allowed_host),
         body_bytes=_bytes(max_body),
         read_s=read_timeout,
         answer_s=timeout,
@@ -173,8 +183,11 @@ def command(
     flags = with_short_flags(with_drafts(flags, others, knobs), others, knobs, _SHORT)
     terminal = Terminal(quiet=quiet)
     # Before the model: a port that is taken is known at once, not after minutes.
-    with reserve(host, port) as opened, load_engine(model, package, flags, terminal) as engine:
-        _serve(engine, options, opened, terminal, as_json=as_json)
+    with reserve(host, port) as opened:
+        if _is_loopback(opened):
+            options = replace(options, hosts=options.hosts | {host.lower(), *_OWN_NAMES})
+        with load_engine(model, package, flags, terminal) as engine:
+            _serve(engine, options, opened, terminal, as_json=as_json)
 
 
 def _bytes(mib: float) -> int:

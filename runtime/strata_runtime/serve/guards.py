@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -19,7 +20,7 @@ _PATIENCE_S = 1.0
 
 
 class Guards:
-    """Checks a request's API key, then takes its whole body, within the limits, before anything else sees it."""
+    """Checks a request's host and key, then takes its whole body, within the limits, before anything else sees it."""
 
     def __init__(self, app: ASGIApp, options: ServeOptions) -> None:
         self._app = app
@@ -33,6 +34,7 @@ class Guards:
             return
         headers = Headers(scope=scope)
         try:
+            self._check_host(headers)
             self._check_key(scope["path"], headers)
             body = await self._body(headers, receive)
         except ApiError as error:
@@ -42,6 +44,15 @@ class Guards:
             return
         if body is not None:
             await self._app(scope, _replay(body, receive), send)
+
+    def _check_host(self, headers: Headers) -> None:
+        """Refuse a website that lets its own name lead to this machine: the browser thinks that both are one."""
+        if not self._options.hosts:
+            return
+        given = headers.get("host", "")
+        if _name(given) not in self._options.hosts:
+            words = f"this server is not called {given:.100}: --allowed-host lets it be called by further names"
+            raise ApiError(403, words, code="host_not_allowed")
 
     def _check_key(self, path: str, headers: Headers) -> None:
         if not self._keys or path in _OPEN:
@@ -81,6 +92,14 @@ class Guards:
         except TimeoutError:
             words = f"the body did not come within {self._options.read_s:g} s"
             raise ApiError(408, words, code="read_timeout") from None
+
+
+def _name(host: str) -> str | None:
+    """Return the name of `name:port` in small letters, or the address of `[address]:port`; None where it is none."""
+    try:
+        return urlsplit(f"//{host}").hostname
+    except ValueError:
+        return None
 
 
 async def _discard(receive: Receive) -> None:

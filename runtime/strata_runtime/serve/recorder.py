@@ -19,7 +19,9 @@ ID = "strata.id"
 FACTS = "strata.facts"
 """Key of a request's scope: a dict that endpoints add to, for the request's line."""
 
-_PATHS = frozenset({"/v1/completions", "/v1/chat/completions", "/v1/models", "/status", "/metrics", "/health", "/"})
+_PATHS = frozenset(
+    {"/v1/completions", "/v1/chat/completions", "/v1/models", "/status", "/metrics", "/health", "/openapi.json", "/"}
+)
 _QUIET = frozenset({"/", "/health", "/metrics", "/status"})
 
 
@@ -47,8 +49,10 @@ class Recorder:
             await send(message)
 
         scope.update({FACTS: facts, STARTED: started, ID: name})
+        # Of an answer to HEAD the server sends no body.
+        asked = {**scope, "method": "GET"} if scope["method"] == "HEAD" else scope
         try:
-            await self._app(scope, receive, noting)
+            await self._app(asked, receive, noting)
         except Exception as problem:  # noqa: BLE001
             # Whatever it is, the server goes on.
             text = "".join(traceback.format_exception(problem))

@@ -17,6 +17,7 @@ from strata_runtime.serve.service import Service
 _WHY = {
     400: "The request does not hold, or the prompt is longer than the context.",
     401: "The API key is missing or wrong.",
+    403: "The server is not called by this name.",
     404: "The model is not served here.",
     408: "The body did not come in time.",
     413: "The body is too large.",
@@ -28,6 +29,7 @@ _WHY = {
 ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"model": ErrorReply, "description": text} for status, text in _WHY.items()
 }
+_REFUSED = {status: ERRORS[status] for status in (401, 403)}
 _EVENT = {
     "type": "object",
     "description": "A server-sent event: a chunk in JSON, or `[DONE]`.",
@@ -47,12 +49,12 @@ def api(service: Service) -> APIRouter:
     options, context = service.options, service.engine.context
     card = ModelCard(id=options.model, created=service.created, context_length=context)
 
-    @router.get("/models", responses={401: ERRORS[401]})
+    @router.get("/models", responses=_REFUSED)
     async def models() -> ModelList:
         """List the models: one."""
         return ModelList(data=[card])
 
-    @router.get("/models/{model:path}", responses={401: ERRORS[401], 404: ERRORS[404]})
+    @router.get("/models/{model:path}", responses={**_REFUSED, 404: ERRORS[404]})
     async def model(model: str) -> ModelCard:
         """Describe a model."""
         service.check_model(model)

@@ -15,6 +15,7 @@ import uvicorn
 
 from strata_runtime.errors import UserError
 from strata_runtime.serve.app import make_app
+from strata_runtime.serve.connection import connections
 from strata_runtime.serve.service import Service
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -108,7 +109,7 @@ def configured(service: Service) -> uvicorn.Config:
     """Return how the application of a service is run."""
     return uvicorn.Config(
         make_app(service),
-        http="h11",
+        http=connections(service.options.read_s),
         loop="asyncio",
         ws="none",
         lifespan="off",
