@@ -113,6 +113,6 @@ def test_the_page_needs_nothing_from_elsewhere_and_runs_its_own_script_alone(cli
 def test_the_description_names_every_error_and_none_of_the_frameworks_shape(client):
     found = client.get("/openapi.json").json()
     answers = found["paths"][CHAT]["post"]["responses"]
-    assert {"200", "400", "401", "404", "408", "413", "429", "500", "503", "504"} == set(answers)
+    assert {"200", "400", "401", "403", "404", "408", "413", "429", "500", "503", "504"} == set(answers)
     assert "HTTPValidationError" not in found["components"]["schemas"]
     assert set(found["paths"]) == {CHAT, TEXT, "/v1/models", "/v1/models/{model}", "/health", "/status", "/metrics"}

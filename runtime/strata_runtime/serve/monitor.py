@@ -14,7 +14,7 @@ from fastapi import APIRouter, Response
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from strata_runtime.serve.errors import as_json
-from strata_runtime.serve.routes import ERRORS
+from strata_runtime.serve.routes import REFUSED
 from strata_runtime.serve.service import Service
 
 _INLINE = re.compile(rb"<(style|script)>(.*?)</\1>", re.DOTALL)
@@ -35,7 +35,7 @@ def monitor(service: Service) -> APIRouter:
         word, status = ("stopping", 503) if service.is_stopping else ("ok", 200)
         return Response(as_json({"status": word}), status, media_type="application/json")
 
-    @router.get("/status", response_model=dict[str, Any], responses={401: ERRORS[401]})
+    @router.get("/status", response_model=dict[str, Any], responses=REFUSED)
     async def status() -> Response:
         """Describe slots, queue, speed and where the time of windows goes."""
         return Response(as_json(_facts(service)), media_type="application/json", headers={"cache-control": "no-store"})
@@ -43,7 +43,7 @@ def monitor(service: Service) -> APIRouter:
     @router.get(
         "/metrics",
         response_class=Response,
-        responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}, 401: ERRORS[401]},
+        responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}, **REFUSED},
     )
     async def metrics() -> Response:
         """Give the metrics in Prometheus' text format."""

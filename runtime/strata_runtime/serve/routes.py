@@ -29,7 +29,7 @@ _WHY = {
 ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"model": ErrorReply, "description": text} for status, text in _WHY.items()
 }
-_REFUSED = {status: ERRORS[status] for status in (401, 403)}
+REFUSED: dict[int | str, dict[str, Any]] = {status: ERRORS[status] for status in (401, 403)}
 _EVENT = {
     "type": "object",
     "description": "A server-sent event: a chunk in JSON, or `[DONE]`.",
@@ -49,12 +49,12 @@ def api(service: Service) -> APIRouter:
     options, context = service.options, service.engine.context
     card = ModelCard(id=options.model, created=service.created, context_length=context)
 
-    @router.get("/models", responses=_REFUSED)
+    @router.get("/models", responses=REFUSED)
     async def models() -> ModelList:
         """List the models: one."""
         return ModelList(data=[card])
 
-    @router.get("/models/{model:path}", responses={**_REFUSED, 404: ERRORS[404]})
+    @router.get("/models/{model:path}", responses={**REFUSED, 404: ERRORS[404]})
     async def model(model: str) -> ModelCard:
         """Describe a model."""
         service.check_model(model)
