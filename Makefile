@@ -26,16 +26,16 @@ demo: build ## Build, and let the bundled model write some Python
 	$(BIN)/strata generate --model $(MODEL) --chat --prompt "$(PROMPT)" --temperature 0 --repetition-penalty 1.2
 
 test: setup-dev ## Run the tests
-	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 kernels: setup-dev ## Prove that every kernel has a spec, a parity test, a benchmark and a row in the docs
 	PYTHONPATH=tests $(BIN)/python -m support.kernel_proof
 
-gpu: setup-dev ## Compile device code for every GPU target, compare what kernels take, build packages (takes no GPU)
-	PYTHONPATH=tests $(BIN)/python -m support.gpu_targets --package cuda sm_90 --package hip gfx1151
+gpu: setup-dev ## Compile device code for every GPU target and compare what kernels take with a table (takes no GPU)
+	PYTHONPATH=tests $(BIN)/python -m support.gpu_targets
 
-same-wheels: setup-dev ## Build wheels twice in different folders and compare their bytes: TARGET="cuda sm_90"
-	PYTHONPATH=tests $(BIN)/python -m support.same_wheels --target $(or $(TARGET),cpu x86-64-v3)
+same-wheels: setup-dev ## Build wheels of each backend twice and compare their bytes; one alone: TARGET="cuda sm_90"
+	PYTHONPATH=tests $(BIN)/python -m support.same_wheels $(if $(TARGET),--target $(TARGET))
 
 lint: setup-dev ## Check style, types and C++ format
 	$(BIN)/ruff check .

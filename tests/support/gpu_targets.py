@@ -1,9 +1,8 @@
-"""Device code of every GPU target that the specs declare, compiled, with what each kernel takes compared with a table;
-and whole packages, built and imported.
+"""Device code of every GPU target that the specs declare, compiled, with what each kernel takes compared with a table.
 
-    PYTHONPATH=tests python -m support.gpu_targets [--write] [--package BACKEND ARCH]... [ARCH...]
+    PYTHONPATH=tests python -m support.gpu_targets [--write] [ARCH...]
 
-It takes nvcc, clang with lld, and no GPU. Where a compiler is missing its backend is left out, and a line says so.
+It takes nvcc, clang with lld, and no GPU.
 """
 
 from __future__ import annotations
@@ -16,20 +15,16 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
-from strata_gen.build import BuildRequest, build, find_device_compiler
+from strata_gen.build import find_device_compiler
 from strata_gen.errors import GeneratorError
-from strata_gen.failures import BuildFailure
-from strata_gen.host import read_host
 from strata_gen.jobs import default_jobs
-from strata_gen.layout import layout_of
 from strata_gen.model.specset import SpecSet
 from strata_gen.model.target import Backend, Target
 from strata_gen.paths import specs_root
-from strata_gen.progress import Reporter
-from strata_gen.resolve import find_target, make_plan, targets_in_order
+from strata_gen.resolve import make_plan, targets_in_order
 from strata_gen.specs import load_specs
 from strata_gen.tree import Tree, make_tree
 from strata_gen.views.package import is_gpu_source, is_native_source
@@ -104,8 +99,8 @@ def check_backend(specs: SpecSet, backend: Backend, targets: Sequence[Target], *
     try:
         compilers = {find_device_compiler(target, os.environ).compiler for target in targets}
     except GeneratorError as problem:
-        print(f"SKIPPED, nothing was compiled for {backend}: {problem.what}")
-        return 0
+        print(f"nothing was compiled for {backend}: {problem.render()}")
+        return 1
     archs, found, wrong = [target.name for target in targets], Table(), 0
     start, seconds = time.monotonic(), dict.fromkeys(archs, 0.0)
     with tempfile.TemporaryDirectory() as root:
@@ -121,7 +116,8 @@ def check_backend(specs: SpecSet, backend: Backend, targets: Sequence[Target], *
     known = read_table(backend)
     if not write:
         if missing := unknown(known, archs):
-            print(f"NOT COMPARED, the table has no figures of {', '.join(missing)}: {REWRITE} {' '.join(missing)}")
+            print(f"the table has no figures of {', '.join(missing)}: {REWRITE} {' '.join(missing)}")
+        wrong += len(missing)
         lines = differences(backend, known, found, archs)
         print("\n".join((*lines, f"rewrite the table with: {REWRITE}" if lines else f"{len(found)} kernels as known")))
         return wrong + len(lines)
@@ -133,46 +129,17 @@ def check_backend(specs: SpecSet, backend: Backend, targets: Sequence[Target], *
     return wrong
 
 
-def with_fewest_levels(specs: SpecSet, target: Target) -> Target:
-    """The target with as few levels of CPUs beside it as this machine can check: the device's code is the same."""
-    host = read_host()
-    able = [each for each in specs.targets if each.levels and not each.native and not host.missing(each.levels[0])]
-    fewest = min(able, key=lambda each: len(each.levels), default=None)
-    return replace(target, host=fewest.name) if fewest else target
-
-
-def build_package(specs: SpecSet, backend: str, arch: str) -> int:
-    """Build and import one package; return 1 when that fails."""
-    target = find_target(specs, backend, arch)
-    try:
-        find_device_compiler(target, os.environ)
-    except GeneratorError as problem:
-        print(f"SKIPPED, no package for {backend} {arch}: {problem.what}")
-        return 0
-    tree = make_tree(make_plan(specs, with_fewest_levels(specs, target), {}), (specs_root(),))
-    with tempfile.TemporaryDirectory() as out:
-        try:
-            request = BuildRequest(tree, layout_of(tree.plan, Path(out)), use_cache=False)
-            print(build(request, Reporter(sys.stderr), os.environ).render())
-        except (BuildFailure, GeneratorError) as problem:
-            print(problem.render())
-            return 1
-    return 0
-
-
 def main() -> int:
     """Compile what the command line names: every declared target when it names none."""
     parser = argparse.ArgumentParser(prog="gpu_targets", description="Compile the device code of GPU targets.")
     parser.add_argument("archs", nargs="*", metavar="ARCH")
     parser.add_argument("--write", action="store_true", help="Write the table of what kernels take.")
-    parser.add_argument("--package", nargs=2, action="append", default=[], metavar=("BACKEND", "ARCH"))
     given = parser.parse_args()
     specs = load_specs((specs_root(),))
     wrong = 0
     for backend in GPUS:
         targets = [each for each in declared(specs, backend) if not given.archs or each.name in given.archs]
         wrong += check_backend(specs, backend, targets, write=given.write) if targets else 0
-    wrong += sum(build_package(specs, *each) for each in given.package)
     return 1 if wrong else 0
 
 

@@ -1,8 +1,8 @@
 """Wheels built twice from nothing, in two folders, and compared byte by byte.
 
-    PYTHONPATH=tests python -m support.same_wheels --target cuda sm_90 [ARCH...]
+    PYTHONPATH=tests python -m support.same_wheels [--target BACKEND ARCH]...
 
-It takes the compilers of the target, no GPU, and twice the time of a build.
+It takes the compilers of the targets, no GPU, and twice the time of a build. Without targets: one of each backend.
 """
 
 from __future__ import annotations
@@ -12,30 +12,34 @@ import hashlib
 import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Sequence
 from pathlib import Path
 
 SCRIPT = "from strata_gen.cli.main import main; main()"
+TARGETS = (("cpu", "x86-64-v3"), ("cuda", "sm_90"), ("hip", "gfx1151"))
 
 
-def wheels(backend: str, archs: list[str], folder: Path) -> dict[str, bytes]:
-    """Build the wheels of some targets in a folder, without the cache; return their bytes by file name."""
+def wheels(targets: Sequence[tuple[str, str]], folder: Path) -> dict[str, bytes]:
+    """Build all wheels of some targets in a folder, without the cache; return their bytes by file name."""
     places = ["--out", str(folder / "build"), "--dist", str(folder / "dist"), "--no-cache"]
-    words = ["wheel", "--core", "--generator", "--target", backend, *archs, *places]
-    subprocess.run([sys.executable, "-c", SCRIPT, *words], check=True)
+    for words in (["--core", "--generator"], *(["--target", *target] for target in targets)):
+        subprocess.run([sys.executable, "-c", SCRIPT, "wheel", *words, *places], check=True)
     return {path.name: path.read_bytes() for path in sorted((folder / "dist").glob("*.whl"))}
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="same_wheels", description="Build wheels twice and compare their bytes.")
-    parser.add_argument("--target", required=True, metavar="BACKEND", dest="backend")
-    parser.add_argument("archs", nargs="+", metavar="ARCH")
-    given = parser.parse_args()
+    parser.add_argument("--target", nargs=2, action="append", metavar=("BACKEND", "ARCH"), dest="targets")
+    targets = [(backend, arch) for backend, arch in parser.parse_args().targets or TARGETS]
+    start = time.monotonic()
     with tempfile.TemporaryDirectory() as root:
-        first = wheels(given.backend, given.archs, Path(root) / "one")
-        second = wheels(given.backend, given.archs, Path(root) / "another folder")
+        first = wheels(targets, Path(root) / "one")
+        second = wheels(targets, Path(root) / "another folder")
     for name, data in first.items():
         same = "the same" if second.get(name) == data else "DIFFERENT"
         print(f"{same}: {name}, {len(data)} bytes, {hashlib.sha256(data).hexdigest()[:16]}")
+    print(f"{len(first)} wheels, built twice in {time.monotonic() - start:.0f} s")
     return 0 if first == second else 1
 
 
