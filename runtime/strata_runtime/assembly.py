@@ -134,7 +134,7 @@ class OnDevice:
         is_resident = self._slots == len(plans.mixtures) * plans.network.experts
         # Experts that have slots are read again only where a slot is lent: from the file.
         choice = "stored" if is_resident else settings.engine.weight_layout
-        experts = [replace(layer, tensors={}) for layer in plans.mixtures]
+        experts = [replace(layer, tensors={}) for layer in plans.layers if layer.experts]
         self.layout = choose_layout(native, plans.pool, None, experts, plans.wanted, choice, 0)
         self.host = PoolCompute(native, plans.pool, self.layout.placer, lanes)
 

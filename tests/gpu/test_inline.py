@@ -115,6 +115,15 @@ def test_text_is_the_same_with_any_drafter(placement: str, drafter: str, load: L
     assert texts[0] == texts[1]
 
 
+def test_a_further_layer_has_room_beside_experts_that_are_arranged(load: Load) -> None:
+    shared = {"expert_cache": 0, "engine_expert_format": "q8_0", "engine_weight_layout": "compute"}
+    texts = []
+    for draft in ("none", "mtp"):
+        engine = load(**shared, window_draft=draft)
+        texts.append(engine.generate([1, 2, 3], SamplingParams(temperature=0), max_tokens=8).run().token_ids)
+    assert texts[0] == texts[1]
+
+
 ARMS: Mapping[str, Mapping[str, object]] = {
     "all late": {"verify_defer_cpu": "1", "verify_defer_cpu_below": 1.0},
     "late below 0.1": {"verify_defer_cpu": "1"},
