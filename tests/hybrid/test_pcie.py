@@ -131,7 +131,7 @@ def test_the_share_settles_where_both_halves_end_together(host_seconds: float, b
 
 
 def test_a_gpu_takes_no_experts_that_are_not_arranged_for_it() -> None:
-    device: Any = SimpleNamespace(device=torch.device("cuda"), uploader=SimpleNamespace(arranged=lambda *_: None))
+    device: Any = SimpleNamespace(device=torch.device("cuda"), uploader=SimpleNamespace(is_arranged=lambda *_: False))
     layer: Any = SimpleNamespace(experts={role: [0] for role in ("expert_gate", "expert_up", "expert_down")})
     loaded: Any = SimpleNamespace(places=([0], [0], [0]))
     assert HostExperts.of(Stock([layer], None, [loaded]), device) is None

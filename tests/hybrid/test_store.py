@@ -16,7 +16,7 @@ from strata_runtime.device.prompts import BySize, Prompts
 from strata_runtime.device.weights import GROUP, Uploader
 from strata_runtime.engine import Engine
 from strata_runtime.hybrid.residency import Move
-from strata_runtime.hybrid.store import SlotStore
+from strata_runtime.hybrid.store import SlotStore, _joined, _Span
 from strata_runtime.layers.placing import Place
 from strata_runtime.provider import Provider
 
@@ -119,11 +119,29 @@ def test_what_was_expected_and_is_not_wanted_is_left(load: Callable[..., Engine]
     store.close()
 
 
+def test_neighbours_are_copied_as_one() -> None:
+    apart, first, second = _Span(90, 700, 10), _Span(0, 100, 20), _Span(20, 120, 30)
+    assert _joined([second, apart, first]) == [_Span(0, 100, 50), apart]
+    assert _joined([first, _Span(20, 130, 30)]) == [first, _Span(20, 130, 30)], "neighbours on one side alone"
+    assert _joined([]) == []
+
+
+def test_lanes_decode_weights_to_memory_of_their_own(load: Callable[..., Engine]) -> None:
+    """A further layer reads a prompt on one lane while windows draft with it on another one."""
+    engine = load(expert_cache=0)
+    prompts, _ = prompts_of(engine, EXPERTS)
+    before = logprobs(engine)
+    with engine._reader._model.working(7):
+        assert np.array_equal(logprobs(engine), before)
+    first, second = prompts._decoded[0], prompts._decoded[7]
+    assert not {each.data_ptr() for each in first} & {each.data_ptr() for each in second}
+
+
 def test_rows_that_fill_no_group_are_arranged_otherwise_on_a_device(provider: Provider) -> None:
     uploader = Uploader(provider.native, torch.device("cpu"), 1)
     memory = np.zeros(4096, np.uint8)
     layout: Any = SimpleNamespace(rows=GROUP)
     place = Place(memory.ctypes.data, memory.size, layout, memory)
     whole, rest = (cast(Any, SimpleNamespace(shape=(rows, 32))) for rows in (2 * GROUP, 2 * GROUP + 8))
-    assert uploader.arranged(whole, place) is not None
-    assert uploader.arranged(rest, place) is None
+    assert uploader.is_arranged(whole, place)
+    assert not uploader.is_arranged(rest, place)

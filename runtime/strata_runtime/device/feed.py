@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
 
+from strata_runtime.device.streams import make_stream, sleeping_event
+
 _BUFFERS = 4
 _BUFFER_BYTES = 32 << 20
+
+Piece = tuple[torch.Tensor, torch.Tensor]
+"""From and to, uint8 of the same size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +34,9 @@ class Feed:
 
     def __init__(self, device: torch.device, threads: int) -> None:
         """`threads`: that copy to buffers."""
-        self._stream = _stream(device) if device.type == "cuda" else None
+        self._stream = make_stream(device, goes_first=False) if device.type == "cuda" else None
         self._threads = threads
+        self._fillers: ThreadPoolExecutor | None = None
         self._buffers: list[_Buffer] = []
         self._turn = 0
 
@@ -41,7 +47,7 @@ class Feed:
 
     def mark(self) -> torch.cuda.Event | None:
         """Return an event behind all copies so far; None where they have been made."""
-        return None if self._stream is None else self._stream.record_event()
+        return None if self._stream is None else self._stream.record_event(sleeping_event())
 
     @contextmanager
     def on_its_stream(self) -> Iterator[None]:
@@ -52,42 +58,67 @@ class Feed:
         with torch.cuda.stream(self._stream):
             yield
 
-    def copy(self, pieces: Iterable[tuple[torch.Tensor, torch.Tensor]], *, is_registered: bool) -> None:
-        """Begin to copy pieces, uint8 (from, to). `is_registered`: the device reads what they are copied from."""
+    def copy(self, pieces: Iterable[Piece], *, is_registered: bool) -> None:
+        """Begin to copy. `is_registered`: the device reads what pieces are copied from."""
         if self._stream is None or is_registered:
             with self.on_its_stream():
                 for source, to in pieces:
                     to.copy_(source, non_blocking=True)
             return
-        with ThreadPoolExecutor(self._threads) as pool:
-            for source, to in pieces:
-                for first in range(0, source.numel(), _BUFFER_BYTES):
-                    part = slice(first, min(first + _BUFFER_BYTES, source.numel()))
-                    self._through_a_buffer(pool, source[part], to[part])
+        for filling in _fillings(pieces, _BUFFER_BYTES):
+            self._through_a_buffer(filling)
 
-    def _through_a_buffer(self, pool: ThreadPoolExecutor, source: torch.Tensor, to: torch.Tensor) -> None:
+    def close(self) -> None:
+        """End its threads. Idempotent."""
+        if self._fillers is not None:
+            self._fillers.shutdown()
+
+    def _through_a_buffer(self, filling: Sequence[Piece]) -> None:
+        if self._fillers is None:
+            self._fillers = ThreadPoolExecutor(self._threads)
         buffer = self._next()
         buffer.ended.synchronize()
-        filled = buffer.memory[: source.numel()]
-        step = -(-source.numel() // self._threads)
-        parts = [slice(first, first + step) for first in range(0, source.numel(), step)]
-        list(pool.map(lambda part: _fill(filled[part], source[part]), parts))
+        staged, at = [], 0
+        for source, to in filling:
+            staged.append((source, buffer.memory[at : at + source.numel()], to))
+            at += source.numel()
+        fills = [(source, place) for source, place, _ in staged]
+        list(self._fillers.map(_fill, _fillings(fills, -(-at // self._threads))))
         with self.on_its_stream():
-            to.copy_(filled, non_blocking=True)
+            for _, place, to in staged:
+                to.copy_(place, non_blocking=True)
             buffer.ended.record()
 
     def _next(self) -> _Buffer:
         turn, self._turn = self._turn, (self._turn + 1) % _BUFFERS
         if turn == len(self._buffers):
-            memory = torch.empty(_BUFFER_BYTES, dtype=torch.uint8, pin_memory=True)
-            self._buffers.append(_Buffer(memory, torch.cuda.Event()))  # type: ignore[no-untyped-call]
+            self._buffers.append(_Buffer(_pinned(_BUFFER_BYTES), sleeping_event()))
         return self._buffers[turn]
 
 
+def _pinned(size: int) -> torch.Tensor:
+    return torch.empty(size, dtype=torch.uint8, pin_memory=True)
+
+
+def _fillings(pieces: Iterable[Piece], size: int) -> Iterator[list[Piece]]:
+    """Cut pieces so that they come in lists of `size` bytes each, the last one of what is left."""
+    filling: list[Piece] = []
+    room = size
+    for source, to in pieces:
+        first = 0
+        while first < source.numel():
+            part = slice(first, min(first + room, source.numel()))
+            filling.append((source[part], to[part]))
+            room -= part.stop - first
+            first = part.stop
+            if room == 0:
+                yield filling
+                filling, room = [], size
+    if filling:
+        yield filling
+
+
 @torch.inference_mode()
-def _fill(to: torch.Tensor, source: torch.Tensor) -> None:
-    to.copy_(source)
-
-
-def _stream(device: torch.device) -> torch.cuda.Stream:
-    return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+def _fill(pieces: Iterable[Piece]) -> None:
+    for source, to in pieces:
+        to.copy_(source)

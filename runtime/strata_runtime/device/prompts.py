@@ -60,7 +60,7 @@ class Prompts:
         self._compute, self._network, self._store = compute, network, store
         one = network.hidden_size * network.expert_width * compute.precision.products.itemsize
         self._together = max(1, min(network.experts, _DECODED_BYTES // (3 * one)))
-        self._decoded: Sequence[torch.Tensor] = ()
+        self._decoded: dict[int, Sequence[torch.Tensor]] = {}  # by lane
 
     @property
     def key(self) -> Hashable:
@@ -92,6 +92,7 @@ class Prompts:
         buffers.expert_rows[order] = found.float()
 
     def _in_turn(self, layer: int, rows: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
+        self._compute.settle()
         found, ends = [], counts.cumsum(0).tolist()
         first = 0
         for begin in range(0, self._network.experts, self._together):
@@ -112,11 +113,12 @@ class Prompts:
 
     def _floats(self, number: int, matrices: Matrices, count: int) -> torch.Tensor:
         compute, precision = self._compute, self._compute.precision
-        if not self._decoded:
+        lane = compute.lanes.current
+        if lane not in self._decoded:
             size = self._together * self._network.hidden_size * self._network.expert_width
-            self._decoded = [compute.empty(size, dtype=precision.products) for _ in range(3)]
+            self._decoded[lane] = [compute.empty(size, dtype=precision.products) for _ in range(3)]
         shape = count, matrices.rows, matrices.columns
-        out = self._decoded[number][: count * matrices.rows * matrices.columns].view(shape)
+        out = self._decoded[lane][number][: count * matrices.rows * matrices.columns].view(shape)
         compute.native.device.to_floats_many(
             matrices.format,
             matrices.rows,

@@ -56,11 +56,9 @@ class Uploader:
         rows, columns = shape
         return -(-self._native.device.matrix_bytes(form, rows, columns) // _ALIGNMENT) * _ALIGNMENT
 
-    def arranged(self, matrix: Stored, place: Place) -> torch.Tensor | None:
-        """Look at a matrix that is arranged in the host's memory as devices read it; None where it is not."""
-        if place.layout is None or place.layout.rows != GROUP or matrix.shape[0] % GROUP:
-            return None
-        return torch.frombuffer((c_uint8 * place.bytes).from_address(place.address), dtype=torch.uint8)
+    def is_arranged(self, matrix: Stored, place: Place) -> bool:
+        """Whether a matrix is arranged in the host's memory as devices read it."""
+        return place.layout is not None and place.layout.rows == GROUP and matrix.shape[0] % GROUP == 0
 
     def fill(self, places: Iterable[tuple[Stored, torch.Tensor]]) -> None:
         """Write matrices to the begin of given memory on the device."""
@@ -89,3 +87,8 @@ class Uploader:
                 there.copy_(staged)
             release(piece.data)
             at += size
+
+
+def memory_at(address: int, size: int) -> torch.Tensor:
+    """Look at memory of the host, uint8. It must outlive what is returned."""
+    return torch.frombuffer((c_uint8 * size).from_address(address), dtype=torch.uint8)

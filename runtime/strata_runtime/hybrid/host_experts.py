@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from mmap import PAGESIZE
 
 from strata_runtime.device.compute import DeviceCompute
 from strata_runtime.device.registered import Registered
@@ -31,9 +32,10 @@ class HostExperts:
 
 
 def _spans(places: Sequence[Place]) -> list[tuple[int, int]]:
-    """Return address and bytes of the memory around the places of each owner."""
+    """Return address and bytes of the whole pages around the places of each owner."""
     spans: dict[int, tuple[int, int]] = {}
     for place in places:
         first, last = spans.get(id(place.owner), (place.address, 0))
         spans[id(place.owner)] = min(first, place.address), max(last, place.address + place.bytes)
-    return [(first, last - first) for first, last in spans.values()]
+    whole = [(first // PAGESIZE * PAGESIZE, -(-last // PAGESIZE) * PAGESIZE) for first, last in spans.values()]
+    return [(first, last - first) for first, last in whole]

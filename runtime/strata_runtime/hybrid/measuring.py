@@ -33,7 +33,8 @@ def measured_share(device: DeviceCompute, host: PoolCompute, stock: Stock) -> fl
         begun.record()
     for at in layers:
         for expert in range(count):
-            stock.bring(host, device.uploader, layouts[at], at, stock.loaded[at].experts.count - 1 - expert, scratch)
+            last = stock.loaded[at].experts.count - 1
+            stock.bring(host, device.uploader, at, last - expert, layouts[at].parts(scratch))
     if ended is not None:
         ended.record()
     copied = perf_counter() - started

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import torch
 
 from strata_runtime.device.compute import DeviceCompute
+from strata_runtime.device.streams import make_stream
 from strata_runtime.hybrid.adapting import Expert
 from strata_runtime.hybrid.host_experts import HostExperts
 from strata_runtime.hybrid.residency import Residency
@@ -23,7 +24,7 @@ class SlotMover:
         self._reach = reach
         self._device, self._host, self._stock, self._residency = device, host, stock, residency
         is_gpu = device.device.type == "cuda"
-        self._stream = torch.cuda.Stream(device.device) if is_gpu else None  # type: ignore[no-untyped-call]
+        self._stream = make_stream(device.device, goes_first=False) if is_gpu else None
 
     def start(self, expert: Expert, slot: int) -> Callable[[], bool]:
         """See `Mover`."""
@@ -45,5 +46,5 @@ class SlotMover:
 
     def _bring(self, expert: Expert, slot: int) -> None:
         layer, number = expert
-        residency, uploader = self._residency, self._device.uploader
-        self._stock.bring(self._host, uploader, residency.layouts[layer], layer, number, residency.place(slot))
+        parts = self._residency.layouts[layer].parts(self._residency.place(slot))
+        self._stock.bring(self._host, self._device.uploader, layer, number, parts)

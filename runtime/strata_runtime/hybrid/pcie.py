@@ -90,10 +90,9 @@ class PcieShare:
         layout = SlotLayout.of(uploader, layer, stock.wanted, number)
         gate, up, down = (_evenly(places) for places in stock.loaded[number].places)
         if gate is None or up is None or down is None or not self._is_arranged:
-            sizes = layout.up, layout.down - layout.up, layout.bytes - layout.down
             gate, up, down = (
                 self._copied(device, host, stock, number, role, size)
-                for role, size in zip(EXPERT_ROLES, sizes, strict=True)
+                for role, size in zip(EXPERT_ROLES, layout.sizes, strict=True)
             )
         scales = [self._scales(device, expert_scales(layer.tensors, role)) for role in EXPERT_ROLES]
         formats = layout.gate_format, layout.down_format

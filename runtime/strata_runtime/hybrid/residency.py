@@ -54,6 +54,16 @@ class SlotLayout:
         """Where gate, up and down begin."""
         return self.gate, self.up, self.down
 
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """Bytes of gate, up and down."""
+        return self.up - self.gate, self.down - self.up, self.bytes - self.down
+
+    def parts(self, slot: torch.Tensor) -> list[torch.Tensor]:
+        """Return the memory of gate, up and down in that of a slot, uint8 each."""
+        pairs = zip(self.offsets, self.sizes, strict=True)
+        return [slot[offset : offset + size] for offset, size in pairs]
+
 
 def slot_bytes(uploader: Uploader, layers: Sequence[LayerWeights], wanted: FormatInfo | None) -> int:
     """Return the bytes of one slot, which any expert of the layers fits."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,10 +12,13 @@ import torch
 from strata_runtime.device.compute import DeviceCompute
 from strata_runtime.device.feed import Feed
 from strata_runtime.device.prompts import Matrices, Triple
+from strata_runtime.device.streams import sleeping_event
+from strata_runtime.device.weights import memory_at
 from strata_runtime.families import EXPERT_ROLES
 from strata_runtime.hybrid.residency import Residency, SlotLayout
 from strata_runtime.hybrid.stock import Stock
 from strata_runtime.layers.experts import expert_scales
+from strata_runtime.layers.placing import Place
 from strata_runtime.layers.pool import PoolCompute
 
 
@@ -29,11 +32,30 @@ class _Wanted:
 
 
 @dataclass(frozen=True, slots=True)
+class _Place:
+    """Memory of a device for experts of one layer: all gates, all ups, all downs, each at its number."""
+
+    memory: torch.Tensor
+    layout: SlotLayout
+    experts: int
+
+    @property
+    def firsts(self) -> list[int]:
+        """Where in `memory` the first gate, up and down begin."""
+        return [self.experts * offset for offset in self.layout.offsets]
+
+    def parts(self, number: int) -> list[torch.Tensor]:
+        """Return the memory of an expert's gate, up and down."""
+        begins = [first + number * size for first, size in zip(self.firsts, self.layout.sizes, strict=True)]
+        return [self.memory[at : at + size] for at, size in zip(begins, self.layout.sizes, strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
 class _Staged:
-    """Experts on their way to `memory`, each at its number among the wanted ones; `there` ends with the last copy."""
+    """Experts on their way to a place, each at its number among the wanted ones; `there` ends with the last copy."""
 
     wanted: _Wanted
-    memory: torch.Tensor
+    place: _Place
     there: Future[torch.cuda.Event | None]
 
 
@@ -52,13 +74,15 @@ class SlotStore:
         self._is_registered = is_registered
         uploader, layers = device.uploader, stock.layers
         self._layouts = [SlotLayout.of(uploader, layer, stock.wanted, at) for at, layer in enumerate(layers)]
+        experts = residency.table.shape[1]
         self._scales = [
             [
-                torch.tensor(expert_scales(layer.tensors, role) or [1.0] * residency.table.shape[1])
+                torch.tensor(expert_scales(layer.tensors, role) or [1.0] * experts).to(device.device)
                 for role in EXPERT_ROLES
             ]
             for layer in layers
         ]
+        self._numbers = torch.arange(experts, device=device.device)
         self._feed = Feed(device.device, uploader.threads)
         self._thread: ThreadPoolExecutor | None = None
         self._staged: list[torch.Tensor] = []
@@ -67,38 +91,39 @@ class SlotStore:
         self._expected: _Staged | None = None
 
     def on_device(self, layer: int, experts: range) -> Triple:
-        """See `ExpertStore`."""
+        """See `ExpertStore`. Waits for the copying thread at most: what the device was given before may still run."""
         residency, layout = self._residency, self._layouts[layer]
-        slots = residency.table[layer, experts.start : experts.stop]
-        begins = residency.address + residency.stride * torch.from_numpy(slots.astype("int64"))
+        slots = residency.tables[layer][experts.start : experts.stop].to(torch.int64)
+        begins = residency.address + residency.stride * slots
+        addresses = [begins + offset for offset in layout.offsets]
         wanted = self._wanted(layer, experts)
         if wanted.missing:
-            staged, self._expected = self._expected, None
-            if staged is None or staged.wanted != wanted:
-                staged = self._begin(wanted)
-            for number in wanted.missing:
-                begins[number] = staged.memory.data_ptr() + number * layout.bytes
-            there = staged.there.result()
-            if there is not None:
-                torch.cuda.current_stream(self._device.device).wait_event(there)
+            place = self._staged_for(wanted)
+            memory, numbers = place.memory.data_ptr(), self._numbers[: len(experts)]
+            own = [memory + first + size * numbers for first, size in zip(place.firsts, layout.sizes, strict=True)]
+            addresses = [torch.where(slots < 0, there, at) for there, at in zip(own, addresses, strict=True)]
         self._expect(layer, experts)
-        sizes = self._sizes(layer)
         gate, up, down = (
-            Matrices(
-                form,
-                *shape,
-                (begins + offset).to(self._device.device),
-                scales[experts.start : experts.stop].to(self._device.device),
-            )
-            for form, shape, offset, scales in zip(
+            Matrices(form, *shape, at, scales[experts.start : experts.stop])
+            for form, shape, at, scales in zip(
                 (layout.gate_format, layout.gate_format, layout.down_format),
-                sizes,
-                layout.offsets,
+                self._sizes(layer),
+                addresses,
                 self._scales[layer],
                 strict=True,
             )
         )
         return gate, up, down
+
+    def _staged_for(self, wanted: _Wanted) -> _Place:
+        """Return where experts are for what is launched from now on."""
+        staged, self._expected = self._expected, None
+        if staged is None or staged.wanted != wanted:
+            staged = self._begin(wanted)
+        there = staged.there.result()
+        if there is not None:
+            torch.cuda.current_stream(self._device.device).wait_event(there)
+        return staged.place
 
     @contextmanager
     def passing(self) -> Iterator[None]:
@@ -120,6 +145,7 @@ class SlotStore:
         self._settle()
         if self._thread is not None:
             self._thread.shutdown()
+        self._feed.close()
 
     def _wanted(self, layer: int, experts: range) -> _Wanted:
         slots = self._residency.table[layer, experts.start : experts.stop]
@@ -134,28 +160,34 @@ class SlotStore:
             self._expected = self._begin(wanted) if wanted.missing else None
 
     def _begin(self, wanted: _Wanted) -> _Staged:
-        memory = self._stage(len(wanted.experts), max(layout.bytes for layout in self._layouts))
+        count = len(wanted.experts)
+        memory = self._stage(count, max(layout.bytes for layout in self._layouts))
+        place = _Place(memory, self._layouts[wanted.layer], count)
         # All that reads this place has been launched: it was asked for before the last call.
         where = self._device.device
-        read = torch.cuda.current_stream(where).record_event() if where.type == "cuda" else None
+        read = torch.cuda.current_stream(where).record_event(sleeping_event()) if where.type == "cuda" else None
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1)
-        return _Staged(wanted, memory, self._thread.submit(self._bring, wanted, memory, read))
+        return _Staged(wanted, place, self._thread.submit(self._bring, wanted, place, read))
 
     @torch.inference_mode()
-    def _bring(self, wanted: _Wanted, memory: torch.Tensor, read: torch.cuda.Event | None) -> torch.cuda.Event | None:
-        layout, uploader, feed = self._layouts[wanted.layer], self._device.uploader, self._feed
-        pieces: list[tuple[torch.Tensor, torch.Tensor]] = []
+    def _bring(self, wanted: _Wanted, place: _Place, read: torch.cuda.Event | None) -> torch.cuda.Event | None:
+        uploader, feed = self._device.uploader, self._feed
+        spans: list[_Span] = []
         for number in wanted.missing:
-            expert, to = wanted.experts[number], memory[number * layout.bytes :]
-            found = self._stock.pieces(uploader, layout, wanted.layer, expert, to)
-            if found is not None:
-                pieces += found
+            expert = wanted.experts[number]
+            held = self._stock.arranged(uploader, wanted.layer, expert)
+            if held is not None:
+                spans += _spans(held, place, number)
                 continue
             if read is not None:
                 read.synchronize()
-            self._stock.bring(self._host, uploader, layout, wanted.layer, expert, to)
+            self._stock.bring(self._host, uploader, wanted.layer, expert, place.parts(number))
         feed.after(read)
+        pieces = [
+            (memory_at(span.address, span.bytes), place.memory[span.at : span.at + span.bytes])
+            for span in _joined(spans)
+        ]
         feed.copy(pieces, is_registered=self._is_registered)
         return feed.mark()
 
@@ -170,3 +202,30 @@ class SlotStore:
             self._staged = [self._device.uploader.room(room) for _ in range(2)]
         self._turn = 1 - self._turn
         return self._staged[self._turn]
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """Bytes of the host, and where in a place they go."""
+
+    at: int
+    address: int
+    bytes: int
+
+
+def _spans(held: Sequence[Place], place: _Place, number: int) -> list[_Span]:
+    pairs = zip(held, place.firsts, place.layout.sizes, strict=True)
+    return [_Span(first + number * size, each.address, each.bytes) for each, first, size in pairs]
+
+
+def _joined(spans: Iterable[_Span]) -> list[_Span]:
+    """Make one span of those that are neighbours on both sides: experts of a layer, matrix by matrix, mostly are."""
+    joined: list[_Span] = []
+    for span in sorted(spans, key=lambda each: each.at):
+        last = joined[-1] if joined else None
+        is_next = last is not None and span.at - last.at == span.address - last.address == last.bytes
+        if last is not None and is_next:
+            joined[-1] = _Span(last.at, last.address, last.bytes + span.bytes)
+        else:
+            joined.append(span)
+    return joined
