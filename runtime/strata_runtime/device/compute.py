@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import torch
 from torch.nn.attention.bias import causal_lower_right
@@ -12,6 +12,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from strata_runtime.checkpoint.stored import Stored
 from strata_runtime.device.inputs import Inputs
 from strata_runtime.device.precision import Precision
+from strata_runtime.device.streams import make_stream, sleep_until_done
 from strata_runtime.device.weights import Placed, Uploader
 from strata_runtime.layers.compute import Activation, Embed, RouterRule, Weight
 from strata_runtime.layers.kv_cache import KVCache
@@ -68,18 +69,16 @@ class DeviceCompute:
             if self.device.type != "cuda":
                 yield
                 return
-            lowest, highest = torch.cuda.Stream.priority_range()  # type: ignore[call-arg]
-            priority = highest if lane == WINDOWS else lowest
-            stream = torch.cuda.Stream(self.device, priority=priority)  # type: ignore[no-untyped-call]
+            stream = make_stream(self.device, goes_first=lane == WINDOWS)
             stream.wait_stream(torch.cuda.current_stream(self.device))
             with torch.cuda.stream(stream):
                 yield
-                stream.synchronize()
+                self.settle()
 
     def settle(self) -> None:
         """See `Compute`."""
         if self.device.type == "cuda":
-            torch.cuda.current_stream(self.device).synchronize()
+            sleep_until_done(self.device)
 
     @property
     def stream(self) -> int:
@@ -88,8 +87,9 @@ class DeviceCompute:
 
     @contextmanager
     def passing(self) -> Iterator[None]:
-        """See `Compute`."""
-        with cores_for_the_pool():
+        """See `Compute`. A thread has a current device of its own, to which launches on its default stream go."""
+        own = torch.cuda.device(self.device) if self.device.type == "cuda" else nullcontext()
+        with cores_for_the_pool(), own:
             yield
 
     def empty(self, *shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import torch
 
 from strata_runtime.device.compute import DeviceCompute
+from strata_runtime.device.streams import make_stream, sleeping_event
 from strata_runtime.layers.passes import Body, Eager, Outcome, Pass
 
 _MOST = 64
@@ -38,6 +39,11 @@ class Graphs:
         self._compute = compute
         self._eager = Eager(compute)
         self._captured: OrderedDict[Hashable, _Captured | None] = OrderedDict()
+        is_gpu = compute.device.type == "cuda"
+        # One graph runs at a time, and its results are taken before the next one: they work in the same memory, for
+        # which they must be captured on the same stream. Kernels of a graph keep its priority wherever it is launched.
+        self._pool = torch.cuda.graph_pool_handle() if is_gpu else None
+        self._stream = make_stream(compute.device, goes_first=True) if is_gpu else None
 
     def run(self, body: Body, work: Pass) -> Outcome:
         """See `Runner`."""
@@ -56,7 +62,9 @@ class Graphs:
             return self._replay(captured, work)
 
     def _key(self, work: Pass) -> Hashable:
-        parts = tuple((tokens, cache.data.data_ptr()) for tokens, cache in work.parts)
+        parts = tuple(
+            (tokens, cache.data.data_ptr(), cache.angles.data_ptr(), cache.capacity) for tokens, cache in work.parts
+        )
         executor = work.executor
         return parts, work.logits, work.states is not None, id(executor), executor.key
 
@@ -74,13 +82,12 @@ class Graphs:
         graph = torch.cuda.CUDAGraph()
         states = None if work.states is None else torch.empty_like(work.states)
         captured = Pass(work.ids, work.parts, work.executor, work.logits, states, is_window=True)
-        outside = torch.cuda.current_stream(self._compute.device)
-        device, priority = self._compute.device, outside.priority
-        stream = torch.cuda.Stream(device, priority=priority)  # type: ignore[no-untyped-call]
+        outside, stream = torch.cuda.current_stream(self._compute.device), self._stream
+        assert stream is not None
         stream.wait_stream(outside)
         with torch.cuda.stream(stream):
             # Not `torch.cuda.graph`, which waits for the whole device: a prompt may be being read.
-            graph.capture_begin(capture_error_mode="thread_local")
+            graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
             try:
                 logits = self._once(body, captured)
                 total = logits.sum()
@@ -88,7 +95,7 @@ class Graphs:
                 graph.capture_end()
         outside.wait_stream(stream)
         on_host, total_on_host = (torch.empty(each.shape, pin_memory=True) for each in (logits, total))
-        return _Captured(graph, logits, total, on_host, total_on_host, states, _sleeping_event())
+        return _Captured(graph, logits, total, on_host, total_on_host, states, sleeping_event())
 
     def _replay(self, captured: _Captured, work: Pass) -> Outcome:
         captured.graph.replay()
@@ -100,7 +107,3 @@ class Graphs:
         captured.done.record()
         captured.done.synchronize()
         return Outcome(captured.on_host, float(captured.total_on_host))
-
-
-def _sleeping_event() -> torch.cuda.Event:
-    return torch.cuda.Event(blocking=True)  # type: ignore[no-untyped-call]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -22,6 +23,7 @@ class Registered:
 
     def __init__(self, device: torch.device, ranges: Iterable[tuple[int, int]]) -> None:
         """`ranges`: address and bytes of each. Raises `UserError` when the GPU cannot have one of them."""
+        self._device = device
         self._addresses: list[int] = []
         for address, length in ranges if device.type == "cuda" else ():
             if int(_runtime().cudaHostRegister(address, length, _MAPPED)) != 0:
@@ -33,6 +35,9 @@ class Registered:
             self._addresses.append(address)
 
     def close(self) -> None:
-        """Let go of them; nothing on the GPU may use them any more. Idempotent."""
+        """Let go of them, behind whatever the GPU was given so far. Idempotent."""
+        if self._addresses:
+            with suppress(RuntimeError):  # of an earlier launch: nothing runs any more then
+                torch.cuda.synchronize(self._device)
         while self._addresses:
             _runtime().cudaHostUnregister(self._addresses.pop())

@@ -81,9 +81,6 @@ class Mtp:
         float32 [ids, hidden_size], finite or not.
         """
         compute, (tokens, hidden) = self._compute, states.shape
-        if states.is_cuda:
-            # They may be another lane's, whose stream could write over them once nobody holds them here.
-            states.record_stream(torch.cuda.current_stream(states.device))
         buffers = self._workspace.buffers(tokens)
         both, result = compute.activation(tokens, 2 * hidden), compute.activation(tokens, hidden)
         with compute.passing():
