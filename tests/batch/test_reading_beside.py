@@ -10,6 +10,7 @@ from strata_runtime.batch import Failure
 from strata_runtime.batch.beside import keep_off
 from strata_runtime.batch.job import Job
 from strata_runtime.batch.turns import next_read
+from strata_runtime.errors import UserError
 from strata_runtime.request import Request
 from support.batches import PATIENCE, VOCAB, Gated, ask, prompt, same
 from support.fake_engine import FakeModel, hashed
@@ -84,6 +85,49 @@ def test_passes_that_fit_a_window_are_never_on_the_lane_of_reads(start, alone):
     for tokens in (5, 8, 9, 20, 40):
         same(ask(batch, prompt(tokens), GREEDY, **SHORT), alone(prompt(tokens), GREEDY, **SHORT))
     assert lanes == {0: [5, 8, 4, 8], 1: [9, 16, 16, 16]}
+
+
+class OnDevice(FakeModel):
+    """A network that does not compute on the pool, and what it was asked for: (lane, what)."""
+
+    def __init__(self, problem=None, fails_at=0):
+        super().__init__(VOCAB, hashed(VOCAB), 512)
+        self.is_on_pool = False
+        self.asked, self.problem, self.fails_at = [], problem, fails_at
+
+    def forward(self, ids, cache, **more):
+        self.asked.append((self.lane, "read"))
+        if self.problem is not None and self.lane and self.asked.count((self.lane, "read")) > self.fails_at:
+            raise self.problem
+        return super().forward(ids, cache, **more)
+
+    def settle(self):
+        self.asked.append((self.lane, "settled"))
+
+
+def test_a_read_begins_behind_what_windows_put_into_its_cache_and_ends_when_all_has_run(start, alone):
+    model = OnDevice()
+    batch, _ = start(model, **BESIDE)
+    same(ask(batch, prompt(40), GREEDY, **SHORT), alone(prompt(40), GREEDY, **SHORT))
+    warm_up, rest = model.asked[:2], model.asked[2:]
+    assert warm_up == [(1, "read"), (1, "settled")]
+    assert rest[:4] == [(0, "settled"), (1, "read"), (1, "read"), (1, "settled")]
+
+
+def test_a_read_that_fails_leaves_nothing_running_behind_it(start):
+    model = OnDevice(UserError("no memory"), fails_at=2)
+    batch, _ = start(model, **BESIDE)
+    client = ask(batch, prompt(40), GREEDY, **SHORT).wait()
+    assert isinstance(client.finish, Failure)
+    assert model.asked[-3:] == [(1, "read"), (1, "read"), (1, "settled")]
+
+
+def test_where_reads_cannot_be_made_ready_prompts_are_read_between_windows(start, alone, caplog):
+    model = OnDevice(UserError("no memory"))
+    batch, _ = start(model, **BESIDE)
+    same(ask(batch, prompt(40), GREEDY, **SHORT), alone(prompt(40), GREEDY, **SHORT))
+    assert batch.status().totals.concurrent_reads == 0
+    assert [record.message for record in caplog.records] == ["piped.concurrent is off: no memory"]
 
 
 def test_streams_go_on_between_pieces(start):

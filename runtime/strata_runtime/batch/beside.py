@@ -41,19 +41,24 @@ class Beside:
 
         unused: an empty cache, with which everything is made that reads on a device need, before this returns: they
         may neither allocate nor load anything while windows wait for a host half. None where layers are on the pool.
+        Raises what that raises; the thread has ended then.
         """
         self.read: Read | None = None
         self._prompts, self._model, self._on_end = prompts, model, on_end
         self._reads: SimpleQueue[Read | None] = SimpleQueue()
         self._seen = (0, monotonic())
         self._is_ready = threading.Event()
+        self._unready: Exception | None = None
         self._thread = threading.Thread(target=self._run, args=(lane, unused), name=f"strata-read-{lane}", daemon=True)
         self._thread.start()
         self._is_ready.wait()
+        if self._unready is not None:
+            raise self._unready
 
     def start(self, slot: Slot, job: Job) -> None:
         """Begin, or go on, to read a job's prompt; the reader must be idle."""
         assert self.read is None
+        self._model.settle()  # the begin of the prompt may be on its way into the slot's cache, on this thread's lane
         job.is_beside = True
         self.read = Read(slot, job)
         self._seen = (self._model.layers_passed, monotonic())
@@ -92,6 +97,9 @@ class Beside:
             try:
                 if unused is not None:
                     self._prompts.warm_up(unused)
+            except Exception as problem:  # noqa: BLE001  (whoever made this thread is told)
+                self._unready = problem
+                return
             finally:
                 self._is_ready.set()
             while (read := self._reads.get()) is not None:
@@ -103,9 +111,11 @@ class Beside:
                 self._on_end()
 
     def _passes(self, read: Read) -> None:
-        while not (read.stops or self._prompts.fits_window(read.job)):
-            self._prompts.read(read.slot, read.job)
-        self._model.settle()
+        try:
+            while not (read.stops or self._prompts.fits_window(read.job)):
+                self._prompts.read(read.slot, read.job)
+        finally:
+            self._model.settle()  # whoever gets the slot next works on another lane
 
 
 def keep_off(workers: frozenset[int]) -> None:

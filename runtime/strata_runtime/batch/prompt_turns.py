@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
-from strata_runtime.batch.beside import Beside
+from strata_runtime.batch.beside import Beside, message_of
 from strata_runtime.batch.desk import Desk
 from strata_runtime.batch.job import Job
 from strata_runtime.batch.prompts import PromptReader
@@ -13,6 +14,8 @@ from strata_runtime.batch.turns import next_read
 from strata_runtime.errors import StallError
 from strata_runtime.layers.lanes import WINDOWS
 from strata_runtime.model import Model
+
+LOG = logging.getLogger("strata_runtime")
 
 _CLOSING_S = 10.0
 
@@ -35,11 +38,18 @@ class PromptTurns:
         self._wake: Callable[[], None] = _nothing
 
     def begin_beside(self, wake: Callable[[], None]) -> None:
-        """Read on a thread beside windows from now on. `wake` is called there when a read has ended."""
+        """Read on a thread beside windows from now on. `wake` is called there when a read has ended.
+
+        Where there is no memory for it, say, prompts are read between windows, and a line tells so.
+        """
         self._wake = wake
         self._lane += 1
         unused = None if self._model.is_on_pool else next(slot.cache for slot in self._desk.slots if slot.job is None)
-        self._beside = Beside(self._prompts, self._model, self._lane, wake, unused)
+        try:
+            self._beside = Beside(self._prompts, self._model, self._lane, wake, unused)
+        except Exception as problem:  # noqa: BLE001  (whatever it is, prompts can be read without it)
+            self._beside = None
+            LOG.warning("piped.concurrent is off: %s", message_of(problem))
 
     def close(self) -> None:
         """End the thread."""

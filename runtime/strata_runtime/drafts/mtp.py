@@ -59,7 +59,15 @@ class MtpDrafter:
 
     def _read_held(self, token: int) -> torch.Tensor:
         """Read what is held, with `token` behind it; return the last state."""
+        for each in self._states:
+            _keep_for_this_stream(each)
         states = self._states[0] if len(self._states) == 1 else torch.cat(self._states)
         last = self._mtp.forward([*self._ids[1:], token], states, self._cache)[-1:]
         self._ids, self._states = [], []
         return last
+
+
+def _keep_for_this_stream(states: torch.Tensor) -> None:
+    """Keep memory until what is launched here has run: another lane's stream could get it once it is freed."""
+    if states.is_cuda:
+        states.record_stream(torch.cuda.current_stream(states.device))
