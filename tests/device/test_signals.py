@@ -63,6 +63,18 @@ def test_a_word_that_never_comes_is_an_error_within_the_limit(
     assert done[2].tolist() == [TIMEOUT]
 
 
+def test_a_window_that_has_failed_waits_no_more(machine: Machine, wave: int) -> None:
+    numbers = [5, TIMEOUT, 0, 3600 * SECOND]
+    done = machine.run("flag_wait", numbers, [words(4), None, words(TIMEOUT + 1), None], wave)
+    assert done[2].tolist() == [TIMEOUT + 1]
+
+
+def test_a_word_that_is_there_is_taken_after_a_failure_too(machine: Machine, wave: int) -> None:
+    """What was released ends waits at once."""
+    done = machine.run("flag_wait", [5, TIMEOUT, 0, SECOND], [words(5), None, words(3), words(4)], wave)
+    assert done[2].tolist() == [TIMEOUT + 512]
+
+
 @pytest.mark.parametrize(
     ("word", "stamp", "added"), [(5, 5, 0), (6, 5, 256), (0xFFFFFFFF, 5, 256), (5, 4, 512), (5, 6, 512)]
 )

@@ -13,6 +13,9 @@ namespace strata::device {
 // is raised to `error_value`, unless one more look finds the value. A limit is a number of looks or a time; 0 is none,
 // and without both there is no wait.
 //
+// An error word that was raised before ends it too, a while later: a window that has failed waits once, and not in every
+// layer that is still to come.
+//
 // With a `stamp`, the ring value of the data behind the word, the word must be exactly the value, and so must the
 // stamp: a word that came early or twice raises the error word too, with kAhead or kUnstamped added.
 struct FlagWait {
@@ -32,6 +35,7 @@ struct FlagWait {
 
   struct Shared {};
 
+  static constexpr std::uint64_t kLooksBetweenErrors = 256;  // the error word is as far away as the word
   static constexpr std::uint32_t kAhead = 0x100;
   static constexpr std::uint32_t kUnstamped = 0x200;
 
@@ -54,6 +58,7 @@ struct FlagWait {
       const bool is_over = (args.looks != 0 && looks >= args.looks) ||
                            (args.nanoseconds != 0 && simt.nanoseconds() - start >= args.nanoseconds);
       if (is_over) break;
+      if (looks % kLooksBetweenErrors == 0 && simt.acquire(args.error) != 0) return;
       simt.pause(looks);
       if (simt.acquire(args.word) < value) continue;
       if (args.waited != nullptr) *args.waited += simt.nanoseconds() - start;
