@@ -11,11 +11,11 @@ import torch
 
 from strata_runtime.checkpoint.network import Network
 from strata_runtime.checkpoint.weights import LayerWeights, Weights
-from strata_runtime.device.budget import dense_bytes, slots_that_fit
+from strata_runtime.device.budget import dense_bytes, slots_beside_prompts
 from strata_runtime.device.compute import DeviceCompute
 from strata_runtime.device.graphs import Graphs
 from strata_runtime.device.precision import Precision
-from strata_runtime.device.prompts import BySize, Prompts
+from strata_runtime.device.prompts import BySize, Prompts, decoded_bytes, experts_together
 from strata_runtime.device.weights import Uploader
 from strata_runtime.errors import UserError
 from strata_runtime.formats import FormatInfo
@@ -139,8 +139,8 @@ class OnDevice:
         self.host = PoolCompute(native, plans.pool, self.layout.placer, lanes)
 
     def _count_slots(self, plans: Plans) -> int:
-        compute, mixtures = self.compute, plans.mixtures
-        total, wanted = len(mixtures) * plans.network.experts, plans.settings.expert.cache
+        compute, mixtures, settings = self.compute, plans.mixtures, plans.settings
+        total, wanted = len(mixtures) * plans.network.experts, settings.expert.cache
         if wanted < 0 and plans.provider.unified_memory:
             return total  # the CPU's experts would take as much of the same memory
         if wanted >= 0 or not mixtures or compute.device.type != "cuda":
@@ -149,12 +149,15 @@ class OnDevice:
         stride = slot_bytes(uploader, mixtures, plans.wanted)
         dense = [each for layer in plans.layers for each in layer.tensors.values()]
         taken = dense_bytes(uploader, [*dense, weights.head], weights.tensors["embedding"])
-        taken += compute.cache_bytes(plans.cache_values)
-        taken += stride * plans.network.experts * (len(plans.layers) - len(plans.weights.layers))
-        expert = plans.settings.expert
-        taken += max(stride, expert.adapt_bytes) if expert.adapt else 0
+        taken += compute.cache_bytes(plans.cache_values) * settings.batch.slots
+        further = len(plans.layers) - len(plans.weights.layers)
+        taken += stride * plans.network.experts * further
+        lanes = 2 if settings.piped.concurrent else 1  # drafts beside a prompt decode weights too
+        taken += decoded_bytes(plans.network, compute.precision) * (1 + lanes * further)
+        taken += max(stride, settings.expert.adapt_bytes) if settings.expert.adapt else 0
         free, _ = torch.cuda.mem_get_info(compute.device)
-        return slots_that_fit(free, taken, plans.settings.vram.reserve_mib << 20, stride, total)
+        staging = 2 * stride * experts_together(plans.network, compute.precision)
+        return slots_beside_prompts(free, taken, settings.vram.reserve_mib << 20, stride, total, staging)
 
     def engines(self, experts: Sequence[LoadedExperts], further: LoadedExperts | None) -> Engines:
         """See `Assembly`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from strata_runtime.device.budget import slots_that_fit
+from strata_runtime.device.budget import slots_beside_prompts, slots_that_fit
 from strata_runtime.device.shortage import told_what_to_lower
 from strata_runtime.errors import UserError
 
@@ -35,3 +35,8 @@ def test_other_errors_are_left_alone() -> None:
 )
 def test_slots_take_what_is_left(free: int, taken: int, reserve: int, expected: int) -> None:
     assert slots_that_fit(free * GIB, taken * GIB, reserve * GIB, GIB, 20) == expected
+
+
+@pytest.mark.parametrize(("free", "expected"), [(23, 20), (22, 15), (4, 0)])
+def test_prompts_need_room_for_experts_without_slots(free: int, expected: int) -> None:
+    assert slots_beside_prompts(free * GIB, 2 * GIB, GIB, GIB, 20, 4 * GIB) == expected

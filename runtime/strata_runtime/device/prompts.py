@@ -12,6 +12,7 @@ from torch.nn.functional import grouped_mm, silu
 
 from strata_runtime.checkpoint.network import Network
 from strata_runtime.device.compute import DeviceCompute
+from strata_runtime.device.precision import Precision
 from strata_runtime.layers.buffers import Buffers
 from strata_runtime.layers.executor import Executor, ExpertLayer
 from strata_runtime.layers.lanes import Lanes
@@ -52,14 +53,27 @@ class ExpertStore(Protocol):
         ...
 
 
+def experts_together(network: Network, precision: Precision) -> int:
+    """How many experts of a layer are in floats at a time."""
+    return max(1, min(network.experts, _DECODED_BYTES // _decoded_bytes(network, precision)))
+
+
+def decoded_bytes(network: Network, precision: Precision) -> int:
+    """Memory of the device that weights in floats take on each lane."""
+    return experts_together(network, precision) * _decoded_bytes(network, precision)
+
+
+def _decoded_bytes(network: Network, precision: Precision) -> int:
+    return 3 * network.hidden_size * network.expert_width * precision.products.itemsize
+
+
 class Prompts:
     """Computes all experts of a layer from weights in floats, a number of experts at a time. Implements `Executor`."""
 
     def __init__(self, compute: DeviceCompute, network: Network, store: ExpertStore) -> None:
         self.laps: Laps = NoLaps()
         self._compute, self._network, self._store = compute, network, store
-        one = network.hidden_size * network.expert_width * compute.precision.products.itemsize
-        self._together = max(1, min(network.experts, _DECODED_BYTES // (3 * one)))
+        self._together = experts_together(network, compute.precision)
         self._decoded: dict[int, Sequence[torch.Tensor]] = {}  # by lane
 
     @property
