@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from strata_runtime import __version__
+from strata_runtime.checkpoint.network import read_network
+from strata_runtime.checkpoint.source import open_checkpoint
 from strata_runtime.errors import UserError
 from strata_runtime.gguf.reader import is_gguf
 from strata_runtime.knobs import Flags, Resolution, resolve, startup_line, startup_lines
@@ -79,3 +81,8 @@ def say_notes(notes: Iterable[str], report: Report | None) -> None:
     """Say what else there is to say at the start, as lines like those of knobs; see `settle` for `report`."""
     for note in notes:
         (report or LOG.warning)(startup_line(note))
+
+
+def own_context(path: Path, provider: Provider) -> int:
+    """Return how many positions a model was made for, without loading it. Raises `UserError` as `Model.load` does."""
+    return read_network(open_checkpoint(path, provider.families, provider.formats).config).context_length

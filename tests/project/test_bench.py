@@ -47,28 +47,6 @@ def test_decode_is_measured_beside_transformers_on_the_same_tokens(root: Path, k
 
 
 @pytest.mark.native
-def test_streams_beside_prompts_are_measured_in_every_way(root: Path, kernels: Path) -> None:
-    words = ["--prompt", "40", "--context", "128", "--stream-tokens", "60", "--rounds", "1", "--warm", "0.05"]
-    result = run(root, "concurrent_read.py", *words, STRATA_PROVIDER_PATH=str(kernels))
-    assert set(result) == {"cold", "followup", "two_joiners"}
-    for (ways,) in result.values():
-        assert set(ways) == {"off", "pieces", "beside"}
-        for felt in ways.values():
-            assert felt["total"] >= felt["joiner"] > 0
-            assert len(felt["pauses"]) == 2
-    assert all(felt["question"] > 0 for felt in result["followup"][0].values())
-
-
-@pytest.mark.native
-def test_random_load_on_a_batch_gives_every_request_its_own_text(root: Path, kernels: Path) -> None:
-    words = ["--seconds", "2", "--longest", "300", "--slots", "3"]
-    result = run(root, "soak_batch.py", *words, STRATA_PROVIDER_PATH=str(kernels))
-    assert result["wrong"] == result["failed"] == 0
-    assert result["finished"] > 0
-    assert result["requests"] == result["finished"] + result["cancelled"]
-
-
-@pytest.mark.native
 def test_decode_is_measured_beside_busy_neighbours(root: Path, kernels: Path) -> None:
     words = [str(root / "examples/models/strata-tiny"), "--threads", "1", "--rounds", "1", "--tokens", "4"]
     result = run(root, "busy_neighbours.py", *words, "--neighbours", "1", STRATA_PROVIDER_PATH=str(kernels))

@@ -48,9 +48,9 @@ def click_options(command: click.Command, words: tuple[str, ...]) -> set[str]:
     context = click.Context(command)
     while isinstance(command, click.Group):
         assert words, f"'{command.name}' needs a command"
-        found = command.get_command(context, words[0])
+        _, found, rest = command.resolve_command(context, list(words))
         assert found is not None, f"no command '{words[0]}'"
-        command, words = found, words[1:]
+        command, words = found, tuple(rest)
     return {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
 
 
@@ -176,7 +176,9 @@ def shorter(words: Sequence[str]) -> list[str]:
     """The same command with one round, and fewer tokens: what is shown is not measured here."""
     least = {"--rounds": "1", "--max-tokens": "4"}
     if words[0] == "bench":
-        least |= {"--prompt": "5", "--window": "1,4", "--context": "0"}
+        least |= {"--prompt": "5", "--window": "1,4", "--context": "0", "--prompt-tokens": "64"}
+    if words[:2] == ["bench", "serve"]:
+        words = [*words, "--seconds", "0.5", "--compare", "4", "--warm", "0.1", "--stream-tokens", "60"]
     return [least.get(before, word) for before, word in zip(("", *words), words, strict=False)]
 
 

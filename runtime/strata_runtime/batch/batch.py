@@ -21,6 +21,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import count
 from time import monotonic, perf_counter
+from typing import TYPE_CHECKING
 
 from strata_runtime.batch.events import Listener
 from strata_runtime.batch.job import Job
@@ -29,6 +30,9 @@ from strata_runtime.batch.worker import Worker
 from strata_runtime.engine import Engine
 from strata_runtime.errors import UserError
 from strata_runtime.params import SamplingParams
+
+if TYPE_CHECKING:
+    from strata_runtime._settings import Settings
 
 LOG = logging.getLogger("strata_runtime")
 
@@ -63,20 +67,21 @@ class Ticket:
 class Batch:
     """Works on requests with the engine's model, which nobody else can use meanwhile. For any thread."""
 
-    def __init__(self, engine: Engine) -> None:
-        """Start its thread; slots, queue and how prompts are read are the engine's settings.
+    def __init__(self, engine: Engine, settings: Settings | None = None) -> None:
+        """Start its thread; slots, queue and how prompts are read are the engine's settings, unless others are given.
 
         Raises `UserError` when there is no memory for the slots' caches, or the engine is closed or lent already.
         """
         self._engine = engine
-        self._most = engine.settings.batch.queue
+        settings = settings or engine.settings
+        self._most = settings.batch.queue
         self._numbers = count(1)
         self._news = threading.Condition()
         self._arrived: deque[Job] = deque()
         self._has_news = self._is_closing = False
         self._deadline = 0.0
         self._closed = threading.Lock()
-        self._worker = Worker(engine, self._arrived, self._wake)
+        self._worker = Worker(engine, settings, self._arrived, self._wake)
         self._thread = threading.Thread(target=self._run, name="strata-batch", daemon=True)
         self._thread.start()
 

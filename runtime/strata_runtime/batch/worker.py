@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from time import monotonic, perf_counter
+from typing import TYPE_CHECKING
 
 from strata_runtime.batch.desk import Desk
 from strata_runtime.batch.job import Job
@@ -17,6 +18,9 @@ from strata_runtime.batch.slots import Slot
 from strata_runtime.batch.status import Status
 from strata_runtime.engine import Engine
 from strata_runtime.layers.lanes import WINDOWS
+
+if TYPE_CHECKING:
+    from strata_runtime._settings import Settings
 
 _SHARE = 3.0
 """Times a window's seconds that a read on the same cores has to itself before the next window."""
@@ -30,12 +34,13 @@ _WATCH_S = 0.5
 class Worker:
     """Slots, and the turns of those who have them. For the batch's thread, but for what says otherwise."""
 
-    def __init__(self, engine: Engine, arrived: deque[Job], wake: Callable[[], None]) -> None:
-        """`arrived`: takes requests from other threads. `wake`: ends the wait between turns. For any thread.
+    def __init__(self, engine: Engine, settings: Settings, arrived: deque[Job], wake: Callable[[], None]) -> None:
+        """`settings`: hold for slots and prompts, whatever the engine's are.
+
+        `arrived`: takes requests from other threads. `wake`: ends the wait between turns. For any thread.
 
         Raises `UserError` when the engine's model is not to be had, or there is no memory for the slots' caches.
         """
-        settings = engine.settings
         self._engine, self._wake = engine, wake
         self._model, cache = engine.reader.lend()
         try:

@@ -32,6 +32,7 @@ COMMANDS: Mapping[str, Entry] = {
     "generate": Entry("strata_runtime.cli.generate:command", "Write text with a model, streaming."),
     "serve": Entry("strata_runtime.cli.serve:command", "Serve a model: OpenAI's API and a page."),
     "bench": Entry("strata_runtime.cli.bench:command", "Measure a model's speed, and what limits it."),
+    "bench serve": Entry("strata_runtime.cli.bench_serve:command", "Measure what requests feel of each other."),
     "ab": Entry("strata_runtime.cli.ab:command", "Compare settings: speed, drafts, and distance."),
     "convert": Entry("strata_runtime.cli.convert:command", "Pack a model folder into one GGUF file."),
     "profile": Entry("strata_runtime.cli.profile:command", "Write how often each expert is chosen."),
@@ -41,7 +42,7 @@ COMMANDS: Mapping[str, Entry] = {
 
 
 class LazyGroup(click.Group):
-    """A group whose commands are named in a table and imported on use."""
+    """A group whose commands are named in a table and imported on use. A name may have two words: `bench serve`."""
 
     def __init__(self, *, table: Mapping[str, Entry], **settings: object) -> None:
         super().__init__(**settings)  # type: ignore[arg-type]
@@ -64,6 +65,8 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Resolve as click does; an unknown command's message names the nearest one."""
+        if (both := " ".join(args[:2])) in self.table:
+            args = [both, *args[2:]]
         if args and not args[0].startswith("-") and args[0] not in self.table:
             near = difflib.get_close_matches(args[0], self.table, n=1)
             hint = f" Did you mean '{near[0]}'?" if near else ""
@@ -80,7 +83,7 @@ class LazyGroup(click.Group):
         names = [
             click.shell_completion.CompletionItem(name, help=entry.help)
             for name, entry in self.table.items()
-            if name.startswith(incomplete)
+            if name.startswith(incomplete) and " " not in name
         ]
         return names + click.Command.shell_complete(self, ctx, incomplete)
 
