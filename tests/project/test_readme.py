@@ -177,7 +177,7 @@ def shorter(words: Sequence[str]) -> list[str]:
     least = {"--rounds": "1", "--max-tokens": "4"}
     if words[0] == "bench":
         least |= {"--prompt": "5", "--window": "1,4", "--context": "0", "--prompt-tokens": "64"}
-    if words[:2] == ["bench", "serve"]:
+    if tuple(words[:2]) == ("bench", "serve"):
         words = [*words, "--seconds", "0.5", "--compare", "4", "--warm", "0.1", "--stream-tokens", "60"]
     return [least.get(before, word) for before, word in zip(("", *words), words, strict=False)]
 
