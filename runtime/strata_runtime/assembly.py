@@ -32,6 +32,7 @@ from strata_runtime.layers.layout import Choice, choose_layout
 from strata_runtime.layers.passes import Eager, Runner
 from strata_runtime.layers.pool import PoolCompute
 from strata_runtime.native import Pool
+from strata_runtime.params import MAX_WINDOW
 from strata_runtime.provider import Provider
 
 if TYPE_CHECKING:
@@ -177,7 +178,8 @@ class OnDevice:
         if windows.exact is None or windows.residency is None:
             return Direct(host), windows
         store = SlotStore(compute, host, windows.residency, stock, is_registered=windows.has_registered)
-        return BySize(windows.exact, Prompts(compute, plans.network, store), compute.lanes), windows
+        most = min(MAX_WINDOW, plans.settings.window.max_tokens)
+        return BySize(windows.exact, Prompts(compute, plans.network, store), compute.lanes, most), windows
 
 
 def current_gpu(backend: str) -> torch.device:

@@ -16,7 +16,6 @@ from strata_runtime.device.precision import Precision
 from strata_runtime.layers.buffers import Buffers
 from strata_runtime.layers.executor import Executor, ExpertLayer
 from strata_runtime.layers.lanes import Lanes
-from strata_runtime.params import MAX_WINDOW
 from strata_runtime.phases import Laps, NoLaps
 
 _DECODED_BYTES = 1 << 30  # of weights in floats at a time
@@ -155,13 +154,13 @@ class Prompts:
 
 
 class BySize:
-    """One executor for passes that fit a window, another one for larger ones. Implements `Executor`.
+    """One executor for passes of up to `most` tokens, another one for larger ones. Implements `Executor`.
 
     Each of the two is for one thread at a time.
     """
 
-    def __init__(self, small: Executor, large: Executor, lanes: Lanes) -> None:
-        self._small, self._large, self._lanes = small, large, lanes
+    def __init__(self, small: Executor, large: Executor, lanes: Lanes, most: int) -> None:
+        self._small, self._large, self._lanes, self._most = small, large, lanes, most
         self._of_lane: dict[int, Executor] = {}
 
     @property
@@ -180,7 +179,7 @@ class BySize:
 
     def passing(self, tokens: int) -> AbstractContextManager[None]:
         """See `Executor`."""
-        self._of_lane[self._lanes.current] = self._small if tokens <= MAX_WINDOW else self._large
+        self._of_lane[self._lanes.current] = self._small if tokens <= self._most else self._large
         return self._now.passing(tokens)
 
     def close(self) -> None:

@@ -83,7 +83,7 @@ class Mtp:
         compute, (tokens, hidden) = self._compute, states.shape
         buffers = self._workspace.buffers(tokens)
         both, result = compute.activation(tokens, 2 * hidden), compute.activation(tokens, hidden)
-        with compute.passing():
+        with compute.passing(), self._executor.passing(tokens):
             self._embedding(compute.token_ids(ids), buffers.normed.values)
             self._embedding_norm(buffers.normed.values, out=buffers.normed)
             self._hidden_norm(states.contiguous(), out=Activation(buffers.added))
@@ -92,6 +92,7 @@ class Mtp:
             self._projection(both, buffers.hidden)
             self._layer(buffers, compute.reach(((tokens, cache),)), 0, self._executor)
             self._final_norm(buffers.hidden, out=result)
+            self._executor.laps.lap("head")
         cache.length += tokens
         return result.values
 
