@@ -1,8 +1,10 @@
 """What of a prompt is not read again, and that no text depends on it."""
 
 import pytest
+import torch
 
 from strata_runtime import SamplingParams
+from strata_runtime.layers.kv_cache import KVCache
 from support.batches import VOCAB, ask, prompt, same
 from support.fake_engine import FakeModel, hashed
 
@@ -87,3 +89,14 @@ def test_drafters_know_a_prefix_that_was_not_read(start):
     again = ask(batch, ids, GREEDY, max_tokens=60, ignore_eos=True).wait()
     assert again.ticket.usage.cached_tokens == 32
     assert again.ticket.usage.acceptance > 0
+
+
+def test_a_cache_is_kept_on_the_host_and_brought_back():
+    source, other = (KVCache(torch.rand(3, 2, 2, 8, 4), torch.zeros(8, 2, 2)) for _ in range(2))
+    kept = source.on_host(5)
+    before = kept.clone()
+    source.data.zero_()
+    assert torch.equal(kept, before)
+    other.fill(kept[:, :, :, :4])
+    assert other.length == 4
+    assert torch.equal(other.begin(4), before[:, :, :, :4])

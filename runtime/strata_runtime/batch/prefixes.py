@@ -92,7 +92,7 @@ class Prefixes:
             return
         while self.bytes + size > self._budget:
             self._kept.pop(0)
-        data = slot.cache.begin(held).to("cpu", copy=True)
+        data = slot.cache.on_host(held)
         self._kept.append(Kept(tuple(slot.held[:held]), slot.exact, data))
 
     def _covers(self, ids: Sequence[int]) -> bool:

@@ -40,7 +40,14 @@ class KVCache:
     def fill(self, begin: torch.Tensor) -> None:
         """Take over the first positions of another cache, as `begin` shows them, and forget all others."""
         self.length = begin.shape[3]
-        self.begin(self.length).copy_(begin)
+        _copy_layers(begin, self.begin(self.length))
+
+    def on_host(self, length: int) -> torch.Tensor:
+        """Copy the first positions to memory of the host: see `begin`."""
+        begin = self.begin(length)
+        kept = torch.empty(begin.shape, dtype=begin.dtype)
+        _copy_layers(begin, kept)
+        return kept
 
     def require(self, tokens: int) -> None:
         """Raise `UserError` unless `tokens` more positions fit; nothing is changed."""
@@ -55,6 +62,12 @@ class KVCache:
         if not 0 <= length <= self.length:
             raise ValueError(f"cannot truncate a cache of {self.length} positions to {length}")
         self.length = length
+
+
+def _copy_layers(source: torch.Tensor, to: torch.Tensor) -> None:
+    """Copy keys and values layer by layer: between host and GPU, torch makes another copy of what it takes at once."""
+    for one, other in zip(source, to, strict=True):
+        other.copy_(one)
 
 
 def context_length(wanted: int, most: int) -> int:
