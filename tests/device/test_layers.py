@@ -7,9 +7,9 @@ import pytest
 from numpy.typing import NDArray
 
 from support import layer_reference as reference
-from support.blocks import random_blocks
 from support.device import Machine, Refused, generated_formats
 from support.device_reference import bits
+from support.random_blocks import random_blocks
 
 Floats = NDArray[np.float32]
 

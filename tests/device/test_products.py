@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from strata_runtime.formats import FormatInfo
 from support import device_reference as reference
-from support.blocks import block_of, names, random_blocks
+from support.blocks import block_of, names
 from support.device import Machine, Refused, generated_formats
 from support.device_reference import PLAN
 from support.interleaving import device_matrix
+from support.random_blocks import random_blocks
 
 Array = NDArray[np.uint8]
 Floats = NDArray[np.float32]

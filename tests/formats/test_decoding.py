@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from strata_runtime.provider import Provider
-from support.blocks import SPECIAL_HALVES, factors, names, put, random_blocks, reference_decode, same_values
+from support.blocks import SPECIAL_HALVES, names, reference_decode, same_values
 from support.kernels import Kernels
+from support.random_blocks import factors, put, random_blocks
 
 NAMES = names()
 pytestmark = pytest.mark.native

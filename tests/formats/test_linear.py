@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from strata_gen.model.specset import SpecSet
 from strata_runtime.provider import Provider
-from support.blocks import block_of, factors, laid_out, names, put
+from support.blocks import block_of, laid_out, names
 from support.kernels import Floats, Kernels, Stored, bits, error_scale, product
+from support.random_blocks import factors, put
 
 NAMES = names()
 LAYOUTS = {isa: laid_out(isa) for isa in ("generic", "avx2", "avx512", "avx512vnni")}

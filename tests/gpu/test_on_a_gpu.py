@@ -7,11 +7,13 @@ from collections.abc import Callable, Sequence
 import pytest
 import torch
 
-from strata_gen.paths import project_root
+from strata_gen.paths import project_root, specs_root
+from strata_runtime.device.registered import Registered
+from strata_runtime.memory import huge_bytes
 from strata_runtime.native_device import DeviceKernels, quantized_bytes
 from strata_runtime.provider import PATH_VARIABLE, Provider, find_provider
-from support.blocks import block_of, names, random_blocks
 from support.compiled import compiled_provider
+from support.random_blocks import random_blocks
 
 pytestmark = [
     pytest.mark.native,
@@ -22,6 +24,9 @@ HIDDEN, WIDTH, EXPERTS, TOP_K = 512, 256, 40, 8
 TOKENS = (1, 2, 5, 8)
 SHAPE = (8, 2, 64)
 CAPACITY = 1024
+
+NAMES = sorted(path.stem for path in (specs_root() / "formats").glob("*.yaml"))
+"""Of formats: the generator reads them with packages that a machine with a GPU may lack."""
 
 Run = Callable[[DeviceKernels, Sequence[int], int], None]
 """Calls kernels with the addresses of tensors, on a stream."""
@@ -79,6 +84,10 @@ def quantised(inline: DeviceKernels, x: torch.Tensor) -> torch.Tensor:
     return q
 
 
+def block_of(name: str) -> int:
+    return next(info.block_elements for info in compiled_provider().formats if info.name == name)
+
+
 def columns_of(name: str) -> int:
     return max(HIDDEN, block_of(name))
 
@@ -99,7 +108,7 @@ def test_rows(tokens: int, same: Callable[..., None]) -> None:
     same([x, weight, torch.zeros_like(x), q, torch.zeros_like(x), q, floats(2, tokens, HIDDEN), best], run)
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("tokens", TOKENS)
 def test_products(name: str, tokens: int, same: Callable[..., None], inline: DeviceKernels) -> None:
     columns = columns_of(name)
@@ -118,7 +127,40 @@ def test_products(name: str, tokens: int, same: Callable[..., None], inline: Dev
     same([x, quantised(inline, x), *weights, *outs, torch.zeros(rows[0], columns)], run)
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("share", [0, 512, 1024])
+@pytest.mark.parametrize("tokens", TOKENS)
+def test_experts_in_the_memory_of_the_host(
+    tokens: int, share: int, same: Callable[..., None], inline: DeviceKernels
+) -> None:
+    """A GPU reads them where they are: in pages that are registered for it."""
+    name, entries = "q4_k", tokens * TOP_K
+    shapes = ((WIDTH, HIDDEN), (WIDTH, HIDDEN), (HIDDEN, WIDTH))
+    parts = [matrix(inline, name, *shape, seed) for seed in range(EXPERTS) for shape in shapes]
+    memory = torch.from_numpy(huge_bytes(sum(part.numel() for part in parts)))
+    memory.copy_(torch.cat(parts))
+    up, stride, at = parts[0].numel(), sum(part.numel() for part in parts[:3]), memory.data_ptr()
+    seed = torch.Generator().manual_seed(tokens)
+    ids = torch.stack([torch.randperm(EXPERTS, generator=seed)[:TOP_K] for _ in range(tokens)]).to(torch.int32)
+    x, weights = floats(0, tokens, HIDDEN), torch.rand(tokens, TOP_K, generator=seed)
+
+    def run(kernels: DeviceKernels, addresses: Sequence[int], stream: int) -> None:
+        x, q, ids, weights, table, parts, plan, error, middle, middle_q, rows = addresses
+        where = ids, weights, table, plan, error, stream, parts
+        kernels.resident_plan(tokens, TOP_K, EXPERTS, EXPERTS, False, *where)
+        sizes, between = (tokens, TOP_K, HIDDEN, WIDTH, plan), (middle, middle_q)
+        kernels.expert_gate_up(name, *sizes, at, stride, 0, up, 0, 0, x, q, *between, stream, True)
+        kernels.expert_down(name, *sizes, at, stride, 2 * up, 0, *between, rows, stream, True)
+
+    held = Registered(torch.device("cuda"), [(at, memory.numel())])
+    table, parts_of_all = torch.full((EXPERTS,), -1, dtype=torch.int32), torch.tensor([share], dtype=torch.int32)
+    between = torch.zeros(entries, WIDTH), room(quantized_bytes(entries, WIDTH))
+    plan = room(inline.PLAN_BYTES), torch.zeros(1, dtype=torch.int32)
+    made = x, quantised(inline, x), ids, weights, table, parts_of_all, *plan, *between, torch.zeros(entries, HIDDEN)
+    same(made, run)
+    held.close()
+
+
+@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("tokens", TOKENS)
 def test_experts(name: str, tokens: int, same: Callable[..., None], inline: DeviceKernels) -> None:
     hidden, width = columns_of(name), max(WIDTH, block_of(name))

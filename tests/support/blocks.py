@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import cache
-from typing import Any
 
 import numpy as np
 from gguf import GGMLQuantizationType, quants
-from numpy.typing import NDArray
 
 from strata_gen.model.format import Format
 from strata_gen.paths import specs_root
 from strata_gen.specs import load_specs
-from strata_runtime.formats import Bytes, Field, Floats, FormatInfo
+from strata_runtime.formats import Bytes, Floats, FormatInfo
 
 SPECIAL_HALVES = (0x0000, 0x8000, 0x0001, 0x8001, 0x03FF, 0x0400, 0x7BFF, 0xFBFF, 0x7C00, 0xFC00, 0x7E00, 0xFE01)
 """Half-precision zeros, subnormals, the smallest normal, the largest, infinities, NaN."""
@@ -40,11 +37,6 @@ def laid_out(isa: str) -> list[str]:
     return [spec.name for spec in all_formats() if spec.interleaved_rows(isa)]
 
 
-def factors(info: FormatInfo) -> Iterator[Field]:
-    """The fields that multiply whole blocks."""
-    return (field for field in (info.scale, info.minimum) if field is not None)
-
-
 def has_reference_encoder(name: str) -> bool:
     """Whether the gguf package can encode a format too."""
     spec = next(spec for spec in all_formats() if spec.name == name)
@@ -54,28 +46,6 @@ def has_reference_encoder(name: str) -> bool:
     except NotImplementedError:
         return False
     return True
-
-
-def random_blocks(info: FormatInfo, rows: int, columns: int, seed: int = 0, size: float = 0.01) -> Bytes:
-    """Return rows [rows, row_bytes] of random bits whose factors are near `size`; plain floats are normal numbers."""
-    generator = np.random.default_rng(seed)
-    if info.values is not None:
-        values = (100 * size * generator.standard_normal((rows, columns))).astype(np.float32)
-        return reference_encode(info, values)
-    blocks = generator.integers(0, 256, (rows, columns // info.block_elements, info.block_bytes), np.uint8)
-    for field in factors(info):
-        factor = size * generator.uniform(0.5, 2, blocks.shape[:2]) * generator.choice([-1, 1], blocks.shape[:2])
-        if field.type == "f16":
-            put(blocks, field, factor.astype(np.float16))
-        else:
-            put(blocks, field, np.round(np.log2(np.abs(factor)) + 128).astype(np.uint8))
-    return blocks.reshape(rows, -1)
-
-
-def put(blocks: Bytes, field: Field, values: NDArray[Any]) -> None:
-    """Write one value per block into a field of blocks [..., block_bytes]."""
-    packed = np.ascontiguousarray(values)[..., None].view(np.uint8)
-    blocks[..., field.offset : field.offset + packed.shape[-1]] = packed
 
 
 def reference_type(info: FormatInfo) -> GGMLQuantizationType:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from strata_runtime.formats import FormatInfo
 from strata_runtime.provider import Provider
-from support.blocks import random_blocks
+from support.random_blocks import random_blocks
 
 Array = NDArray[Any]
 Floats = NDArray[np.float32]
