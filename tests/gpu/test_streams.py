@@ -112,3 +112,19 @@ def test_a_graph_is_of_caches_at_their_addresses() -> None:
     assert key(KVCache(data, angles)) == key(KVCache(data, angles))
     assert key(KVCache(data, angles)) != key(KVCache(data, angles.clone())), "rotary angles were allocated anew"
     assert key(KVCache(data, angles)) != key(KVCache(data[:, :, :, :3], angles))
+
+
+def test_graphs_share_the_memory_of_one_that_is_kept() -> None:
+    compute: Any = SimpleNamespace(device=torch.device("cpu"))
+    graphs = Graphs(compute)
+
+    def captured(number: int) -> Any:
+        return SimpleNamespace(graph=SimpleNamespace(pool=lambda: (number, 0)))
+
+    graphs._keep("seen once", None)
+    assert graphs._pool() is None
+    graphs._keep("first", captured(1))
+    assert graphs._pool() == (1, 0)
+    for number in range(200):
+        graphs._keep(number, None)
+    assert graphs._pool() is None, "the only one that had it is gone"

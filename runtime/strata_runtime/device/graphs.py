@@ -39,11 +39,9 @@ class Graphs:
         self._compute = compute
         self._eager = Eager(compute)
         self._captured: OrderedDict[Hashable, _Captured | None] = OrderedDict()
-        is_gpu = compute.device.type == "cuda"
-        # One graph runs at a time, and its results are taken before the next one: they work in the same memory, for
-        # which they must be captured on the same stream. Kernels of a graph keep its priority wherever it is launched.
-        self._pool = torch.cuda.graph_pool_handle() if is_gpu else None
-        self._stream = make_stream(compute.device, goes_first=True) if is_gpu else None
+        # Graphs share memory when they are captured on the same stream. Their kernels keep its priority wherever they
+        # are launched.
+        self._stream = make_stream(compute.device, goes_first=True) if compute.device.type == "cuda" else None
 
     def run(self, body: Body, work: Pass) -> Outcome:
         """See `Runner`."""
@@ -78,6 +76,13 @@ class Graphs:
     def _once(self, body: Body, work: Pass) -> torch.Tensor:
         return body(self._compute.inputs.ids(len(work.ids)), self._compute.window_reach(work.parts), work)
 
+    def _pool(self) -> torch.cuda._POOL_HANDLE | None:
+        """Return the memory that graphs share: one runs at a time, and its results are taken before the next one.
+
+        It is that of one which is there: torch takes no memory again that no graph has any more.
+        """
+        return next((each.graph.pool() for each in self._captured.values() if each is not None), None)
+
     def _capture(self, body: Body, work: Pass) -> _Captured:
         graph = torch.cuda.CUDAGraph()
         states = None if work.states is None else torch.empty_like(work.states)
@@ -87,7 +92,7 @@ class Graphs:
         stream.wait_stream(outside)
         with torch.cuda.stream(stream):
             # Not `torch.cuda.graph`, which waits for the whole device: a prompt may be being read.
-            graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
+            graph.capture_begin(pool=self._pool(), capture_error_mode="thread_local")
             try:
                 logits = self._once(body, captured)
                 total = logits.sum()
