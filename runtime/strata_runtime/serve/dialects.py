@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from pydantic import BaseModel
 
@@ -83,14 +83,7 @@ class Completions:
     def _of(
         self, head: Head, choices: list[replies.CompletionChoice], usage: RequestUsage | None
     ) -> replies.Completion:
-        return replies.Completion(
-            id=f"cmpl-{head.id}",
-            created=head.created,
-            model=head.model,
-            system_fingerprint=head.fingerprint,
-            choices=choices,
-            usage=None if usage is None else _usage(usage),
-        )
+        return replies.Completion(**_shared("cmpl", head, usage), choices=choices)
 
     def _choice(self, text: str, entries: Sequence[Entry] | None, finish: Finish | None) -> replies.CompletionChoice:
         logprobs = None if entries is None else self._logprobs(entries)
@@ -126,14 +119,7 @@ class Chats:
         """Make a whole answer."""
         message = replies.ChatMessage(content=text)
         choice = replies.ChatChoice(message=message, logprobs=self._logprobs(entries), finish_reason=finish)
-        return replies.ChatCompletion(
-            id=f"chatcmpl-{head.id}",
-            created=head.created,
-            model=head.model,
-            system_fingerprint=head.fingerprint,
-            choices=[choice],
-            usage=_usage(usage),
-        )
+        return replies.ChatCompletion(**_shared("chatcmpl", head, usage), choices=[choice])
 
     def opening(self, head: Head) -> replies.ChatChunk:
         """Make the chunk that says who speaks."""
@@ -157,14 +143,7 @@ class Chats:
         return self._of(head, [], usage)
 
     def _of(self, head: Head, choices: list[replies.ChunkChoice], usage: RequestUsage | None) -> replies.ChatChunk:
-        return replies.ChatChunk(
-            id=f"chatcmpl-{head.id}",
-            created=head.created,
-            model=head.model,
-            system_fingerprint=head.fingerprint,
-            choices=choices,
-            usage=None if usage is None else _usage(usage),
-        )
+        return replies.ChatChunk(**_shared("chatcmpl", head, usage), choices=choices)
 
     def _logprobs(self, entries: Sequence[Entry] | None) -> replies.ChatLogprobs | None:
         return None if entries is None else replies.ChatLogprobs(content=list(self._tokens(entries)))
@@ -178,6 +157,17 @@ class Chats:
     def _top(self, token: int, logprob: float) -> replies.TopLogprob:
         text, data = spelled(self.tokenizer, token)
         return replies.TopLogprob(token=text, logprob=logprob, bytes=list(data))
+
+
+def _shared(kind: str, head: Head, usage: RequestUsage | None) -> dict[str, Any]:
+    """Return the fields that answers and chunks of every form have."""
+    return {
+        "id": f"{kind}-{head.id}",
+        "created": head.created,
+        "model": head.model,
+        "system_fingerprint": head.fingerprint,
+        "usage": None if usage is None else _usage(usage),
+    }
 
 
 def _usage(usage: RequestUsage) -> replies.Usage:
