@@ -44,6 +44,7 @@ def feed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], Feed]]:
     monkeypatch.setattr(feeding, "sleeping_event", FakeEvent)
     monkeypatch.setattr(feeding, "_pinned", lambda size: torch.zeros(size, dtype=torch.uint8))
     monkeypatch.setattr(feeding, "_BUFFER_BYTES", BUFFER)
+    monkeypatch.setattr(feeding, "_AT_ONCE", BUFFER // 3)
     monkeypatch.setattr(torch.cuda, "stream", lambda _: nullcontext())
 
     def make(threads: int) -> Feed:

@@ -13,6 +13,8 @@ from strata_runtime.device.streams import make_stream, sleeping_event
 
 _BUFFERS = 4
 _BUFFER_BYTES = 32 << 20
+_AT_ONCE = 8 << 20
+"""Bytes of one copy: a window's own few bytes may have to wait for as long as that takes, some 0.15 ms."""
 
 Piece = tuple[torch.Tensor, torch.Tensor]
 """From and to, uint8 of the same size."""
@@ -61,9 +63,7 @@ class Feed:
     def copy(self, pieces: Iterable[Piece], *, is_registered: bool) -> None:
         """Begin to copy. `is_registered`: the device reads what pieces are copied from."""
         if self._stream is None or is_registered:
-            with self.on_its_stream():
-                for source, to in pieces:
-                    to.copy_(source, non_blocking=True)
+            self._send(pieces)
             return
         for filling in _fillings(pieces, _BUFFER_BYTES):
             self._through_a_buffer(filling)
@@ -84,10 +84,15 @@ class Feed:
             at += source.numel()
         fills = [(source, place) for source, place, _ in staged]
         list(self._fillers.map(_fill, _fillings(fills, -(-at // self._threads))))
+        self._send((place, to) for _, place, to in staged)
         with self.on_its_stream():
-            for _, place, to in staged:
-                to.copy_(place, non_blocking=True)
             buffer.ended.record()
+
+    def _send(self, pieces: Iterable[Piece]) -> None:
+        with self.on_its_stream():
+            for sending in _fillings(pieces, _AT_ONCE):
+                for source, to in sending:
+                    to.copy_(source, non_blocking=True)
 
     def _next(self) -> _Buffer:
         turn, self._turn = self._turn, (self._turn + 1) % _BUFFERS

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Sequence
 from time import perf_counter
 from typing import Protocol
@@ -135,8 +134,6 @@ class LaunchedHalf:
         self._offset = 0
         self._registered = Registered(device.device, native.memory)
         self._plan = device.empty(self._kernels.PLAN_BYTES, dtype=torch.uint8)
-        block = (ctypes.c_uint8 * self._kernels.PLAN_BYTES).from_address(native.plan)
-        self._host_plan = torch.frombuffer(block, dtype=torch.uint8)
 
     @property
     def plan(self) -> int:
@@ -204,7 +201,9 @@ class LaunchedHalf:
             self._fetch_plan()
 
     def _fetch_plan(self) -> None:
-        self._plan.copy_(self._host_plan, non_blocking=True)
+        # By a kernel, word by word: a copy would wait for those of experts, which are large and go the same way.
+        words, stream = self._kernels.PLAN_BYTES // 4, self._device.stream
+        self._kernels.rows_copy(1, words, "all", 0.0, False, self._native.plan, 0, 0, self.plan, stream)
 
     def stop(self, seconds: float) -> bool:
         """See `Half`."""
