@@ -96,7 +96,9 @@ class Prompts:
         top_k, experts = weights.shape[1], self._network.experts
         chosen = buffers.expert_ids.view(-1)
         order = chosen.argsort(stable=True)
-        counts = torch.bincount(chosen, minlength=experts)
+        # Not `bincount`, which has the host wait for the smallest and the largest number.
+        counts = torch.zeros(experts, dtype=torch.int64, device=chosen.device)
+        counts.index_add_(0, chosen, torch.ones_like(chosen, dtype=torch.int64))
         rows = buffers.normed.values.to(self._compute.precision.products)[order // top_k]
         if self._together == experts:
             found = self._experts(layer.number, range(experts), rows, counts.cumsum(0).to(torch.int32))
