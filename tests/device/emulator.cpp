@@ -50,8 +50,10 @@ class Fibers final : public Block {
   std::uint64_t exchange(std::uint64_t value, int lane) override {
     at(current_).sent = value;
     wait(State::kExchange);
-    return at(current_ - current_ % wave_ + lane).seen;
+    return left(lane);
   }
+
+  std::uint64_t left(int lane) override { return at(current_ - current_ % wave_ + lane).seen; }
 
   std::uint64_t ballot(bool predicate) override {
     at(current_).sent = predicate ? 1 : 0;

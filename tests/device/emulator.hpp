@@ -5,6 +5,7 @@
 // rubbish) values that are read before a barrier has made them visible.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -24,6 +25,8 @@ class Block {
   virtual int thread() const = 0;
   // Leaves `value` (8 bytes) for the lanes of the wave and returns what lane `lane` left.
   virtual std::uint64_t exchange(std::uint64_t value, int lane) = 0;
+  // What lane `lane` left at the wave's last exchange.
+  virtual std::uint64_t left(int lane) = 0;
   virtual std::uint64_t ballot(bool predicate) = 0;
   virtual void barrier() = 0;
   virtual void pause() = 0;
@@ -79,6 +82,13 @@ class Emulated {
   template <class Value>
   Value shuffle_xor(Value value, int mask) const {
     return shuffle(value, lane() ^ mask);
+  }
+  // What every lane leaves.
+  std::array<std::uint64_t, Wave> gather(std::uint64_t value) const {
+    std::array<std::uint64_t, Wave> all{};
+    own_->exchange(value, 0);
+    for (int lane = 0; lane < Wave; ++lane) all[static_cast<std::size_t>(lane)] = own_->left(lane);
+    return all;
   }
   std::uint64_t ballot(bool predicate) const { return own_->ballot(predicate); }
 

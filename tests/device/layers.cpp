@@ -3,12 +3,12 @@
 #include <cstdint>
 #include <vector>
 
+#include "attend_tiles.hpp"
 #include "jobs.hpp"
 #include "strata/device/add_rows.hpp"
 #include "strata/device/append_heads.hpp"
 #include "strata/device/argmax_rows.hpp"
 #include "strata/device/attend_join.hpp"
-#include "strata/device/attend_tiles.hpp"
 #include "strata/device/attend_window.hpp"
 #include "strata/device/embed_rows.hpp"
 #include "strata/device/norm_rows.hpp"
@@ -90,25 +90,7 @@ void append_heads(const Job& job) {
                                  .rope_dim = job.integer(6)});
 }
 
-namespace {
-
-// Tiles are emulated for some types and sizes, at waves of 32.
-void attend_tiles(const Job& job, const device::AttendTilesCommon::Args& args) {
-  const auto launch = [&]<class Type, int Dim>() {
-    emulator::launch<device::AttendTiles<Type, Dim>, 32>(args, job.seed);
-  };
-  if (args.type == device::CacheType::kBf16) {
-    launch.operator()<field::Bf16, 32>();
-  } else if (args.shape.dim == 64) {
-    launch.operator()<field::F16, 64>();
-  } else {
-    launch.operator()<field::F16, 128>();
-  }
-}
-
-}  // namespace
-
-// Both halves, over a workspace of exactly the size that is asked for; by tiles with a number more.
+// Both halves, over a workspace of exactly the size that is asked for; with a number more by tiles of a kind.
 void attend(const Job& job) {
   const device::Heads shape = shape_of(job);
   std::vector<std::byte> workspace(static_cast<std::size_t>(device::Partials::bytes(shape)), std::byte{0xa5});
@@ -123,7 +105,7 @@ void attend(const Job& job) {
                 .type = static_cast<device::CacheType>(job.integer(5))};
   };
   if (job.numbers.size() > 6) {
-    attend_tiles(job, args.operator()<device::AttendTilesCommon::Args>());
+    attend_tiles(job, static_cast<Tiles>(job.integer(6)), args.operator()<device::AttendTilesArgs>());
   } else {
     run<device::AttendWindow>(job, args.operator()<device::AttendWindow::Args>());
   }

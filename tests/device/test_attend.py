@@ -19,13 +19,21 @@ def random(seed: int, *shape: int) -> Floats:
     return np.random.default_rng(seed).standard_normal(shape, dtype=np.float32)
 
 
+TILES = ("none", "mma", "wmma", "wmma_gfx12", "mfma")
+"""Kinds of matrix instructions, by their numbers in a job."""
+BY_TILES = pytest.mark.parametrize("tiles", TILES[1:])
+
+
 def attend(
-    machine: Machine, queries: Floats, cache: NDArray[Any], start: int, wave: int, *, tiles: bool = False
+    machine: Machine, queries: Floats, cache: NDArray[Any], start: int, wave: int, tiles: str = "none"
 ) -> tuple[Floats, bytes]:
-    """Results [tokens, heads, dim], and their quantised form where elements are whole blocks."""
+    """Results [tokens, heads, dim], and their quantised form where elements are whole blocks.
+
+    With `tiles` the kernel runs at the width of waves that they have.
+    """
     (tokens, heads, dim), (_, kv_heads, capacity, _) = queries.shape, cache.shape
     number = {np.dtype(np.float32): 0, np.dtype(np.float16): 1, np.dtype(np.uint16): 2}[cache.dtype]
-    numbers = [tokens, heads, kv_heads, dim, capacity, number, *([1] if tiles else [])]
+    numbers = [tokens, heads, kv_heads, dim, capacity, number, *([TILES.index(tiles)] if tiles != "none" else [])]
     room = np.zeros(queries.size // 32 * 40, np.uint8) if dim % 32 == 0 else None
     given = [cache, np.array([start], np.int32), queries, np.full_like(queries, 7), room]
     done = machine.run("attend", numbers, given, wave)
@@ -102,6 +110,7 @@ def test_shapes_that_it_is_not_made_for_are_refused(machine: Machine, wave: int)
         attend(machine, np.zeros((1, 3, 32), np.float32), np.zeros((2, 2, 4, 32), np.float32), 0, wave)
 
 
+@BY_TILES
 @pytest.mark.parametrize(
     ("cache_type", "tokens", "heads", "kv_heads", "dim", "start"),
     [
@@ -112,23 +121,24 @@ def test_shapes_that_it_is_not_made_for_are_refused(machine: Machine, wave: int)
     ],
 )
 def test_tiles_attend_to_what_is_filled(
-    machine: Machine, cache_type: str, tokens: int, heads: int, kv_heads: int, dim: int, start: int
+    machine: Machine, tiles: str, cache_type: str, tokens: int, heads: int, kv_heads: int, dim: int, start: int
 ) -> None:
     queries = random(tokens, tokens, heads, dim) * np.float32(2 / np.sqrt(dim))
     cache = reference.stored(random(start, 2, kv_heads, 310, dim), cache_type)
     cache[:, :, start + tokens :] = reference.stored(np.full_like(random(0, 1), np.nan), cache_type)
     rounded = reference.loaded(reference.stored(queries, cache_type))
-    out, q = attend(machine, queries, cache, start, 32, tiles=True)
+    out, q = attend(machine, queries, cache, start, 32, tiles)
     np.testing.assert_allclose(out, expected(rounded, cache, start), rtol=0, atol=4e-3 if cache_type == "f16" else 2e-2)
     assert q == reference.quantised(out.reshape(tokens, -1))
 
 
-def test_bits_of_a_token_in_tiles_do_not_depend_on_its_company(machine: Machine) -> None:
+@BY_TILES
+def test_bits_of_a_token_in_tiles_do_not_depend_on_its_company(machine: Machine, tiles: str) -> None:
     """With 43 heads of keys spans change their width at 128 positions: the window holds tokens of both widths."""
     cache = reference.stored(random(1, 2, 43, 135, 32), "bf16")
     queries = random(2, 4, 43, 32)
-    together, _ = attend(machine, queries, cache, 125, 32, tiles=True)
+    together, _ = attend(machine, queries, cache, 125, 32, tiles)
     np.testing.assert_allclose(together, expected(queries, cache, 125), rtol=0, atol=6e-2)
     for token in (1, 3):
-        alone, _ = attend(machine, queries[token : token + 1], cache, 125 + token, 32, tiles=True)
+        alone, _ = attend(machine, queries[token : token + 1], cache, 125 + token, 32, tiles)
         assert np.array_equal(bits(alone[0]), bits(together[token])), token

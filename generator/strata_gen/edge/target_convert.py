@@ -25,6 +25,7 @@ from strata_gen.model.target import (
     DotInstruction,
     KnobDefault,
     MappedStores,
+    MatrixLanes,
     MatrixShape,
     Source,
     Target,
@@ -80,14 +81,15 @@ class _Converter:
             self.error("026", f"wave size {fact.value}: a wave has 32 or 64 lanes", (*path, "value"))
         return fact.value
 
-    def matrix(self, lineage: Lineage) -> tuple[MatrixShape, ...]:
+    def matrix(self, lineage: Lineage) -> tuple[tuple[MatrixShape, ...], MatrixLanes]:
         found = lineage.nearest("matrix")
         if found is None:
-            return ()
+            return (), MatrixLanes.NONE
         path, edge = found
         assert isinstance(edge.matrix, MatrixEdge)
         self.note_source("matrix", edge.matrix.source, path)
-        return tuple(_shape(text) for text in edge.matrix.shapes)
+        self.note_source("matrix lanes", edge.matrix.lanes.source, (*path, "lanes"))
+        return tuple(_shape(text) for text in edge.matrix.shapes), edge.matrix.lanes.value
 
     # --- compilers
 
@@ -205,13 +207,15 @@ class _Converter:
         dot, mapped = lineage.nearest("dot"), lineage.nearest("mapped_stores")
         host = lineage.nearest("host")
         numbers = {key: self.number(lineage, key) for key in _NUMBERS}
+        shapes, lanes = self.matrix(lineage)
         return Target(
             name=leaf.name,
             backend=self.files.backend,
             help=leaf.help,
             aliases=tuple(leaf.aliases),
             **numbers,
-            matrix=self.matrix(lineage),
+            matrix=shapes,
+            matrix_lanes=lanes,
             dot=dot[1].dot or DotInstruction.NONE if dot else DotInstruction.NONE,
             features=tuple(dict.fromkeys(feature for _, edge in lineage.chain for feature in edge.features)),
             mapped_stores=mapped[1].mapped_stores or MappedStores.CACHE if mapped else MappedStores.CACHE,

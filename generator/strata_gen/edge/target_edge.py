@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from strata_gen.edge.base import Edge, Text
-from strata_gen.model.target import Backend, CompilerFamily, DotInstruction, Feature, MappedStores
+from strata_gen.model.target import Backend, CompilerFamily, DotInstruction, Feature, MappedStores, MatrixLanes
 
 _LAX = Field(strict=False)  # YAML has words, not enum members
 
@@ -51,10 +51,18 @@ class SourceEdge(Edge):
     section: Text = ""
 
 
+class LanesEdge(Edge):
+    """Which values each lane has, and where it was read."""
+
+    value: Annotated[MatrixLanes, _LAX]
+    source: SourceKey
+
+
 class MatrixEdge(Edge):
     """Matrix instructions: shape, operand type, accumulator type."""
 
     shapes: Annotated[list[ShapeText], Field(min_length=1, description="Each written `m16n8k16 f16 f32`.")]
+    lanes: Annotated[LanesEdge, Field(description="Which values of operands and sums each lane has.")]
     source: SourceKey
 
 

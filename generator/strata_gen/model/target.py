@@ -55,6 +55,16 @@ class DotInstruction(StrEnum):
     VNNI = "vnni"
 
 
+class MatrixLanes(StrEnum):
+    """Which values of operands and sums each lane has, in the matrix instructions of a target."""
+
+    NONE = "none"
+    MMA = "mma"  # NVIDIA's
+    WMMA = "wmma"  # AMD's RDNA 3
+    WMMA_GFX12 = "wmma_gfx12"  # AMD's RDNA 4
+    MFMA = "mfma"  # AMD's CDNA
+
+
 class MappedStores(StrEnum):
     """What makes a device's store into mapped host memory visible to the host while the kernel still runs."""
 
@@ -196,6 +206,7 @@ class Target:
     registers_per_block: int | None
     registers_per_thread: int | None
     matrix: tuple[MatrixShape, ...]
+    matrix_lanes: MatrixLanes
     dot: DotInstruction
     features: tuple[Feature, ...]
     mapped_stores: MappedStores

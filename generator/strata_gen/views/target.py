@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from strata_gen.emitter import Emitter
-from strata_gen.model.target import Backend, CpuLevel, DotInstruction, Feature, MappedStores, MatrixShape, Target
+from strata_gen.model.target import Backend, CpuLevel, DotInstruction, Feature, MappedStores, MatrixLanes, MatrixShape, Target
 from strata_gen.resolve import Plan
 
 PATH = "include/strata/gen/target.hpp"
@@ -75,6 +75,7 @@ def _constants(target: Target) -> tuple[ConstantView, ...]:
         _enum_constant("Backend", target.backend),
         _enum_constant("Dot", target.dot),
         _enum_constant("MappedStores", target.mapped_stores),
+        _enum_constant("MatrixLanes", target.matrix_lanes),
     )
     sizes = tuple(
         ConstantView(kind, name, str(value))
@@ -105,6 +106,7 @@ def target_view(target: Target, levels: Sequence[CpuLevel]) -> TargetView:
             _enumeration("Backend", Backend),
             _enumeration("Dot", DotInstruction),
             _enumeration("MappedStores", MappedStores),
+            _enumeration("MatrixLanes", MatrixLanes),
         ),
         constants=_constants(target),
         matrix=tuple(map(_shape, target.matrix)),

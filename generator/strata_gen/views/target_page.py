@@ -172,8 +172,11 @@ class _Page:
         )
 
     def matrix(self, targets: Sequence[Target]) -> Iterator[str]:
-        for shapes, using in _grouped((target.matrix, target) for target in targets if target.matrix):
-            yield self.cited(f"{_names(using)}: {_code(shapes)}", dict(using[0].facts)["matrix"])
+        pairs = (((target.matrix, target.matrix_lanes), target) for target in targets if target.matrix)
+        for (shapes, lanes), using in _grouped(pairs):
+            facts = dict(using[0].facts)
+            shown = self.cited(f"{_names(using)}: {_code(shapes)}", facts["matrix"])
+            yield self.cited(f"{shown}, lanes of `{lanes}`", facts["matrix lanes"])
 
     def compilers(self, targets: Sequence[Target]) -> Iterator[str]:
         pairs = [(compiler, target) for target in targets for compiler in target.compilers]

@@ -4,4 +4,4 @@
 #include "strata/simt/tile_gpu.hpp"
 
 // Its calls are what needs them.
-template bool strata::device::run_attend_tiles<>(const AttendTilesCommon::Args& args, Stream stream);
+template bool strata::device::run_attend_tiles<>(const AttendTilesArgs& args, Stream stream);

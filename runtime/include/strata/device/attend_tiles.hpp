@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "strata/device/attention.hpp"
+#include "strata/device/attend_block.hpp"
 #include "strata/gen/launches.hpp"
 #include "strata/inline.hpp"
 #include "strata/simt/tile.hpp"
@@ -15,21 +15,9 @@ namespace strata::device {
 // AttendTiles without what depends on the type and the heads' size.
 struct AttendTilesCommon {
   using Launch = gen::AttendTilesLaunch;
+  using Args = AttendTilesArgs;
 
-  struct Args {
-    const std::byte* cache;        // [2, kv_heads, capacity, dim]
-    const std::int32_t* position;  // that of the first token
-    const float* queries;          // [tokens, heads, dim], with the scale of the scores in them
-    float* partials;               // Partials
-    Heads shape;
-    CacheType type;
-  };
-
-  static int blocks(const Args& args) {
-    const Heads& shape = args.shape;
-    return Launch::blocks(shape.kv_heads, Splits::of(shape.kv_heads).room(shape.capacity),
-                          shape.tokens * shape.group());
-  }
+  static int blocks(const Args& args) { return AttendBlock<Launch>::count(args); }
 };
 
 // A block has one head of keys, one number of a span, and some of the queries that share the head: rows, numbered
@@ -58,12 +46,7 @@ struct AttendTiles : AttendTilesCommon {
   };
   static_assert(sizeof(float) * kRows * (Dim + 2) <= sizeof(Shared));
 
-  static const char* refusal(const Args& args) {
-    if (args.shape.dim != Dim || args.type == CacheType::kF32) return "tiles of another kind";
-    if (const char* reason = args.shape.refusal()) return reason;
-    if (args.shape.tokens == 0) return nullptr;
-    return args.cache && args.position && args.queries && args.partials ? nullptr : "a null address";
-  }
+  static const char* refusal(const Args& args) { return args.refusal(Dim); }
 
   // The first stages' keys and values are on their way when the kernel begins. Those of the window itself are not yet
   // written, and are not asked for.
@@ -74,7 +57,7 @@ struct AttendTiles : AttendTilesCommon {
     const int filled = block.start < block.last ? block.start : block.last;
     const int bytes = ((end < filled ? end : filled) - block.first) * kRowBytes;
     for (int part = 0; part < 2; ++part) {
-      const std::byte* from = block.place(part, block.first);
+      const std::byte* from = block.template place<Dim>(part, block.first);
       for (int i = simt.thread() * 128; i < bytes; i += kThreads * 128) S::prefetch(from + i);
     }
   }
@@ -103,54 +86,7 @@ struct AttendTiles : AttendTilesCommon {
 
  private:
   using Words = std::uint32_t[4];
-
-  struct Block {
-    const Args& args;
-    int head;
-    int span;
-    int rows;
-    int first_row;
-    int start;       // positions before the first token
-    int first;       // of all positions of the rows
-    int last;        // behind them
-    int all_from;    // every row has the positions from here
-    int all_before;  // to here
-
-    template <simt::Simt S>
-    STRATA_INLINE Block(const S& simt, const Args& given) : args(given) {
-      const Heads& shape = args.shape;
-      const int all_rows = shape.tokens * shape.group();
-      const int blocks = Launch::blocks(1, 1, all_rows);
-      const int spans = Splits::of(shape.kv_heads).room(shape.capacity);
-      head = simt.block() / blocks / spans;
-      span = simt.block() / blocks % spans;
-      first_row = simt.block() % blocks * kRows;
-      rows = all_rows - first_row < kRows ? all_rows - first_row : kRows;
-      start = *args.position;
-      // Lengths and widths of spans grow with the token.
-      const int shortest = length(0);
-      const int longest = length(rows - 1);
-      const int narrow = Splits::of(shape.kv_heads).span(shortest);
-      const int wide = Splits::of(shape.kv_heads).span(longest);
-      first = span * narrow;
-      all_from = span * wide;
-      last = all_from + wide < longest ? all_from + wide : longest;  // or more, where wide spans have less
-      all_before = first + narrow < shortest ? first + narrow : shortest;
-    }
-
-    STRATA_INLINE const std::byte* place(int part, int position) const {
-      return args.cache + (args.shape.offset(part, head) + static_cast<std::int64_t>(position) * Dim) * 2;
-    }
-    STRATA_INLINE int token(int row) const { return (first_row + row) / args.shape.group(); }
-    STRATA_INLINE int length(int row) const {
-      const int wanted = start + token(row) + 1;
-      return wanted < args.shape.capacity ? wanted : args.shape.capacity;
-    }
-    STRATA_INLINE int query(int row) const {
-      const int group = args.shape.group();
-      return token(row) * args.shape.heads + head * group + (first_row + row) % group;
-    }
-  };
+  using Block = AttendBlock<Launch>;
 
   // Where a chunk of a row lies in a stage, so that the rows that are read together lie in different banks.
   STRATA_INLINE static int place(int row, int chunk) {
@@ -165,8 +101,7 @@ struct AttendTiles : AttendTilesCommon {
     if (stage < stages) {
       const int first = block.first + stage * kPositions;
       for (int part = 0; part < 2; ++part) {
-        const std::byte* from =
-            block.args.cache + (block.args.shape.offset(part, block.head) + static_cast<std::int64_t>(first) * Dim) * 2;
+        const std::byte* from = block.template place<Dim>(part, first);
         std::byte* to = shared.stages[stage % kStages][part];
         for (int i = simt.thread(); i < kPositions * kChunks; i += kThreads) {
           const int row = i / kChunks;
@@ -206,12 +141,7 @@ struct AttendTiles : AttendTilesCommon {
         const int row = row_of(simt, tile, i);
         from[i] = before[i] = 0;
         const bool is_there = row < block.rows;
-        if (is_there) {
-          const int length = block.length(row);
-          const int width = Splits::of(block.args.shape.kv_heads).span(length);
-          from[i] = block.span * width;
-          before[i] = from[i] + width < length ? from[i] + width : length;
-        }
+        if (is_there) block.positions(row, from[i], before[i]);
         const float* at = block.args.queries + static_cast<std::int64_t>(is_there ? block.query(row) : 0) * Dim;
         unroll<Dim / 8>([&](auto n) STRATA_LAMBDA {
           const float* pair = at + n * 8 + simt.lane() % 4 * 2;

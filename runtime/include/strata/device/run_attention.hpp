@@ -12,12 +12,12 @@ namespace strata::device {
 
 // out[tokens, heads, dim]; `q` is its quantised form, or null. Throws as `run` does.
 inline void run_attend(const AttendWindow::Args& args, float* out, std::byte* q, Stream stream) {
-  const AttendTilesCommon::Args by_tiles{.cache = args.cache,
-                                         .position = args.position,
-                                         .queries = args.queries,
-                                         .partials = args.partials,
-                                         .shape = args.shape,
-                                         .type = args.type};
+  const AttendTilesArgs by_tiles{.cache = args.cache,
+                                 .position = args.position,
+                                 .queries = args.queries,
+                                 .partials = args.partials,
+                                 .shape = args.shape,
+                                 .type = args.type};
   if (!run_attend_tiles(by_tiles, stream)) run<AttendWindow>(args, stream);
   run<AttendJoin>({.partials = args.partials, .position = args.position, .out = out, .q = q, .shape = args.shape},
                   stream);

@@ -16,17 +16,25 @@
 
 namespace strata::simt {
 
-// Plain code over shuffles, for tests and for devices without such instructions. Those sum in another order, so the
-// last bits of a product are not the same everywhere; but no row of C depends on another row of A anywhere.
-template <Simt S>
-struct Tile {
-  static_assert(S::kWave == 32);
-
+// What every lane does alone, in plain code.
+struct PlainTile {
   // Two floats as one word, the first one lowest. `Type` is field::F16 or field::Bf16.
   template <class Type>
   STRATA_INLINE static std::uint32_t pack(float low, float high) {
     return Type::encode(low) | static_cast<std::uint32_t>(Type::encode(high)) << 16;
   }
+
+  // 2^x, which is 0 for a large negative x.
+  STRATA_INLINE static float exp2(float x) {
+    return x < -125.0f ? 0.0f : kernels::exp_clamped(x * 0x1.62e430p-1f) + (x - x);
+  }
+};
+
+// Plain code over shuffles, for tests and for devices without such instructions. Those sum in another order, so the
+// last bits of a product are not the same everywhere; but no row of C depends on another row of A anywhere.
+template <Simt S>
+struct Tile : PlainTile {
+  static_assert(S::kWave == 32);
 
   template <class Type>
   STRATA_INLINE static void multiply_add(const S& simt, float (&c)[4], const std::uint32_t (&a)[4],
@@ -75,11 +83,6 @@ struct Tile {
   STRATA_INLINE static void close_group() {}
   template <int Groups>
   STRATA_INLINE static void wait() {}
-
-  // 2^x, which is 0 for a large negative x.
-  STRATA_INLINE static float exp2(float x) {
-    return x < -125.0f ? 0.0f : kernels::exp_clamped(x * 0x1.62e430p-1f) + (x - x);
-  }
 
  private:
   template <class Type>
