@@ -132,7 +132,7 @@ def test_tiles_attend_to_what_is_filled(
     assert q == reference.quantised(out.reshape(tokens, -1))
 
 
-@BY_TILES
+@pytest.mark.parametrize("tiles", ["mma", "wmma", "mfma"])
 def test_bits_of_a_token_in_tiles_do_not_depend_on_its_company(machine: Machine, tiles: str) -> None:
     """With 43 heads of keys spans change their width at 128 positions: the window holds tokens of both widths."""
     cache = reference.stored(random(1, 2, 43, 135, 32), "bf16")

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -40,28 +41,39 @@ def instances() -> list[str]:
 
 
 def tiles() -> list[str]:
-    """Kernels of CUDA's matrix instructions."""
+    """Attention by CUDA's matrix instructions."""
     return [
         f"strata::device::AttendTiles<strata::field::{kind}, {dim}>" for kind in ("F16", "Bf16") for dim in (64, 128)
     ]
 
 
+def square_tiles(lanes: str) -> str:
+    """Attention by AMD's matrix instructions, for heads of 32."""
+    includes = ("strata/device/attend_square_tiles.hpp", "strata/simt/gpu.hpp", "strata/simt/tile_gpu.hpp")
+    types = (f"strata::device::AttendSquareTiles<strata::field::{kind}, 32, {lanes}>" for kind in ("F16", "Bf16"))
+    return instantiated(includes, types)
+
+
+def instantiated(headers: Iterable[str], kernels: Iterable[str]) -> str:
+    lines = [f'#include "{path}"' for path in headers]
+    lines += [f"template STRATA_GPU_KERNEL void strata::simt::entry<{name}>({name}::Args);" for name in kernels]
+    return "\n".join(lines) + "\n"
+
+
 def source(target: Target) -> str:
-    headers = sorted({kernel.body for kernel in PORTABLE})
     formats = (f"strata/gen/formats/{spec.name}.hpp" for spec in SPECS.formats)
-    includes = "\n".join(f'#include "{path}"' for path in (*headers, *formats, "strata/simt/gpu.hpp"))
-    names = instances()
-    if target.backend is Backend.CUDA:
-        names += tiles()
-        includes += '\n#include "strata/device/attend_tiles.hpp"\n#include "strata/simt/tile_cuda.hpp"'
-    entries = (f"template STRATA_GPU_KERNEL void strata::simt::entry<{name}>({name}::Args);" for name in names)
-    return includes + "\n" + "\n".join(entries) + "\n"
+    headers = [*sorted({kernel.body for kernel in PORTABLE}), *formats, "strata/simt/gpu.hpp"]
+    if target.backend is not Backend.CUDA:
+        return instantiated(headers, instances())
+    headers += ["strata/device/attend_tiles.hpp", "strata/simt/tile_gpu.hpp"]
+    return instantiated(headers, [*instances(), *tiles()])
 
 
-def compile_for(target: Target, command: list[str], folder: Path) -> str:
+def compile_for(target: Target, command: list[str], folder: Path, text: str = "") -> str:
+    """Compile `text`, by default all kernels, to `kernels.out`; return what the compiler said."""
     generated = generated_sources(folder / "generated", target)
     file, out = folder / "kernels.cu", folder / "kernels.out"
-    file.write_text(source(target), encoding="utf-8")
+    file.write_text(text or source(target), encoding="utf-8")
     paths = [f"-I{path}" for path in (generated / "include", runtime_root() / "include")]
     done = subprocess.run([*command, *paths, str(file), "-o", str(out)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -90,12 +102,36 @@ def test_every_body_compiles_with_nvcc_and_spills_nothing(tmp_path: Path) -> Non
     assert set(re.findall(r"(\d+) bytes spill", said)) == {"0"}
 
 
+def clang(architecture: str, *flags: str) -> list[str]:
+    """Clang 19 for the device code of an AMD GPU. Skips the test without one."""
+    found = next(filter(None, map(shutil.which, ("clang++-19", "amdclang++"))), None)
+    if found is None:
+        pytest.skip("no clang 19")
+    alone = ["-x", "hip", "-nogpuinc", "-nogpulib", "--cuda-device-only", "--no-gpu-bundle-output"]
+    warnings = ["-Wall", "-Wextra", "-Werror", "-ffp-contract=off"]
+    return [found, "-std=c++20", *alone, *warnings, f"--offload-arch={architecture}", *flags]
+
+
 @pytest.mark.parametrize("architecture", ["gfx1151", "gfx942"])
 def test_every_body_compiles_as_hip_at_both_widths_of_waves(tmp_path: Path, architecture: str) -> None:
-    clang = next(filter(None, map(shutil.which, ("clang++-19", "amdclang++"))), None)
-    if clang is None:
-        pytest.skip("no clang 19")
-    flags = ["-std=c++20", "-O1", "-x", "hip", "-nogpuinc", "-nogpulib", "--cuda-device-only", "--no-gpu-bundle-output"]
-    warnings = ["-Wall", "-Wextra", "-Werror", "-ffp-contract=off"]
-    command = [clang, *flags, *warnings, f"--offload-arch={architecture}", "-c"]
-    compile_for(find_target(SPECS, "hip", architecture), command, tmp_path)
+    compile_for(find_target(SPECS, "hip", architecture), clang(architecture, "-O1", "-c"), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("architecture", "lanes", "instructions", "waves"),
+    [
+        ("gfx1151", "Wmma", ("v_wmma_f32_16x16x16_f16", "v_wmma_f32_16x16x16_bf16"), 8),
+        ("gfx1201", "WmmaGfx12", ("v_wmma_f32_16x16x16_f16", "v_wmma_f32_16x16x16_bf16"), 8),
+        ("gfx90a", "Mfma", ("v_mfma_f32_16x16x16f16", "v_mfma_f32_16x16x16bf16_1k"), 4),
+        ("gfx942", "Mfma", ("v_mfma_f32_16x16x16_f16", "v_mfma_f32_16x16x16_bf16"), 4),
+    ],
+)
+def test_attention_by_square_tiles_is_made_of_matrix_instructions(
+    tmp_path: Path, architecture: str, lanes: str, instructions: tuple[str, str], waves: int
+) -> None:
+    """A stage's 64 positions and 64 rows, keys and values, in products of 16 for heads of 32: of one wave."""
+    command = clang(architecture, "-O3", "-S")
+    compile_for(find_target(SPECS, "hip", architecture), command, tmp_path, square_tiles(f"strata::simt::{lanes}"))
+    assembly = (tmp_path / "kernels.out").read_text()
+    for instruction in instructions:
+        assert len(re.findall(rf"\b{instruction}\b", assembly)) == (64 // 16) * (64 // 16) * 2 * (32 // 16) // waves

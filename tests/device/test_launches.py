@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from dataclasses import fields, replace
+from pathlib import Path
 from typing import Any
 
 import jinja2
@@ -17,8 +19,11 @@ from strata_gen.render import render
 from strata_gen.resolve import find_target, make_plan
 from strata_gen.specs import load_specs
 from strata_gen.views import launches
+from support.compiler import compiler_words
+from support.device import generated_sources
 
 SPECS = load_specs((specs_root(),))
+BY_TILES = ("attend_tiles", "attend_square_tiles")
 DEVICE = [kernel for kernel in SPECS.kernels if kernel.launch is not None]
 
 
@@ -68,8 +73,49 @@ def test_a_cuda_tree_launches_every_kernel_that_reads_weights_in_every_format() 
 
 @pytest.mark.parametrize("kernel", DEVICE, ids=lambda kernel: kernel.name)
 def test_the_parameters_of_the_spec_are_the_pointers_of_the_body(kernel: Kernel) -> None:
-    text = (runtime_root() / "include" / kernel.body).read_text()
-    arguments = re.search(r"^  struct Args \{\n(.*?)^  \};", text, re.MULTILINE | re.DOTALL)
+    body = runtime_root() / "include" / kernel.body
+    text = body.read_text()
+    shared = re.search(r"^  using Args = (\w+);", text, re.MULTILINE)
+    if shared is not None:
+        text = "".join(each.read_text() for each in body.parent.glob("*.hpp"))
+    name = shared[1] if shared else "Args"
+    arguments = re.search(rf"^( *)struct {name} \{{\n(.*?)^\1\}};", text, re.MULTILINE | re.DOTALL)
     assert arguments is not None
-    pointers = re.findall(r"^    (const )?\S+\* (\w+)(?:\[\w+\])?(?: = nullptr)?;", arguments[1], re.MULTILINE)
+    pointers = re.findall(
+        rf"^{arguments[1]}  (const )?\S+\* (\w+)(?:\[\w+\])?(?: = nullptr)?;", arguments[2], re.MULTILINE
+    )
     assert [(p.name, p.access == "read") for p in kernel.parameters] == [(name, bool(c)) for c, name in pointers]
+
+
+@pytest.mark.parametrize(
+    ("backend", "target", "kernel"),
+    [
+        ("cpu", "x86-64-v3", None),
+        ("cuda", "sm_75", None),
+        ("cuda", "sm_80", "AttendTiles<strata::field::F16, 64>"),
+        ("hip", "gfx906", None),
+        ("hip", "gfx90a", "AttendSquareTiles<strata::field::F16, 64, strata::simt::Mfma>"),
+        ("hip", "gfx1030", None),
+        ("hip", "gfx1100", "AttendSquareTiles<strata::field::F16, 64, strata::simt::Wmma>"),
+        ("hip", "gfx1200", "AttendSquareTiles<strata::field::F16, 64, strata::simt::WmmaGfx12>"),
+    ],
+)
+def test_windows_attend_by_the_tiles_that_the_target_has(
+    tmp_path: Path, backend: str, target: str, kernel: str | None
+) -> None:
+    """What the code chooses is what the specs say: of the two kernels one is built, or both are refused."""
+    found = find_target(SPECS, backend, target)
+    built = {each.function for each in DEVICE if each.name in BY_TILES and not each.refusal(found)}
+    assert built == ({kernel.partition("<")[0]} if kernel else set())
+    lines = ['#include "strata/device/run_attend_tiles.hpp"', "using namespace strata::device;"]
+    if kernel is None:
+        lines += ["static_assert(!kAttendsByTiles);"]
+    else:
+        chosen = "TilesBy<strata::target::kMatrixLanes, strata::field::F16, 64>::type"
+        lines += ["static_assert(kAttendsByTiles);", f"static_assert(std::is_same_v<{chosen}, {kernel}>);"]
+    source = tmp_path / "source.cpp"
+    source.write_text("\n".join(lines) + "\n")
+    paths = (f"-I{each}" for each in (generated_sources(tmp_path, found) / "include", runtime_root() / "include"))
+    command = [*compiler_words(), "-std=c++20", "-fsyntax-only", *paths, str(source)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -107,4 +107,5 @@ def test_a_target_refuses_a_kernel_with_a_reason_and_only_for_what_it_lacks(spec
                 refused_for_needs.add((kernel.name, target.name))
             else:
                 assert reason is None
-    assert refused_for_needs == {("attend_tiles", "sm_75")}
+    without_square = {("attend_square_tiles", name) for name in ("gfx906", "gfx1030")}
+    assert refused_for_needs == {("attend_tiles", "sm_75"), *without_square}

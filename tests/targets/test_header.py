@@ -48,7 +48,8 @@ def test_constants_hold_the_targets_facts(specs: SpecSet, tmp_path: Path) -> Non
     checks = [
         *("kBackend == Backend::kHip", "kDot == Dot::kSudot4", "kMappedStores == MappedStores::kFineGrained"),
         *("kWaveSize == 32", "kSharedBytes == 65536", "kHasUnifiedMemory", "!kHasAsyncCopy"),
-        *("kMatrixShapes[0].m == 16", "sizeof(kMatrixShapes) / sizeof(MatrixShape) == 3"),
+        *("kMatrixLanes == MatrixLanes::kWmma", "kMatrixShapes[0].m == 16"),
+        "sizeof(kMatrixShapes) / sizeof(MatrixShape) == 3",
     ]
     asserts = "".join(f"static_assert({check});\n" for check in checks)
     source = f'#include "target.hpp"\nusing namespace strata::target;\n{asserts}'

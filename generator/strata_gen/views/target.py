@@ -7,7 +7,16 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from strata_gen.emitter import Emitter
-from strata_gen.model.target import Backend, CpuLevel, DotInstruction, Feature, MappedStores, MatrixLanes, MatrixShape, Target
+from strata_gen.model.target import (
+    Backend,
+    CpuLevel,
+    DotInstruction,
+    Feature,
+    MappedStores,
+    MatrixLanes,
+    MatrixShape,
+    Target,
+)
 from strata_gen.resolve import Plan
 
 PATH = "include/strata/gen/target.hpp"
