@@ -93,6 +93,7 @@ class Mtp:
             self._layer(buffers, compute.reach(((tokens, cache),)), 0, self._executor)
             self._final_norm(buffers.hidden, out=result)
             self._executor.laps.lap("head")
+            compute.settle()  # a pass of an executor ends when all of it has run
         cache.length += tokens
         return result.values
 
