@@ -23,28 +23,19 @@ PORTABLE = [kernel for kernel in SPECS.kernels if kernel.launch is not None and 
 
 
 def instances() -> list[str]:
-    """Every portable kernel; of those of a format `window_linear` for each, any other for one of them."""
-    types = [spec.type_name for spec in SPECS.formats]
+    """Every portable kernel, those of a format for one of them: `make gpu` compiles all, for every target."""
+    (format_type,) = (spec.type_name for spec in SPECS.formats if spec.name == "q4_k")
     found = []
     for kernel in PORTABLE:
-        name = f"strata::device::{kernel.function}"
-        if all(parameter.type is not ParameterType.BLOCKS for parameter in kernel.parameters):
-            found.append(name)
-        else:
-            chosen = (
-                types
-                if kernel.name == "window_linear"
-                else [next(spec.type_name for spec in SPECS.formats if spec.name == "q4_k")]
-            )
-            found += [f"{name}<strata::formats::{each}>" for each in chosen]
+        is_of_format = any(parameter.type is ParameterType.BLOCKS for parameter in kernel.parameters)
+        found.append(
+            f"strata::device::{kernel.function}" + (f"<strata::formats::{format_type}>" if is_of_format else "")
+        )
     return found
 
 
-def tiles() -> list[str]:
-    """Attention by CUDA's matrix instructions."""
-    return [
-        f"strata::device::AttendTiles<strata::field::{kind}, {dim}>" for kind in ("F16", "Bf16") for dim in (64, 128)
-    ]
+TILES = "strata::device::AttendTiles<strata::field::Bf16, 128>"
+"""Attention by CUDA's matrix instructions."""
 
 
 def square_tiles(lanes: str) -> str:
@@ -66,7 +57,7 @@ def source(target: Target) -> str:
     if target.backend is not Backend.CUDA:
         return instantiated(headers, instances())
     headers += ["strata/device/attend_tiles.hpp", "strata/simt/tile_gpu.hpp"]
-    return instantiated(headers, [*instances(), *tiles()])
+    return instantiated(headers, [*instances(), TILES])
 
 
 def compile_for(target: Target, command: list[str], folder: Path, text: str = "") -> str:
@@ -98,7 +89,7 @@ def test_every_body_compiles_with_nvcc_and_spills_nothing(tmp_path: Path) -> Non
     ]
     said = compile_for(target, [nvcc, "-arch=sm_86", *flags], tmp_path)
     compiled = re.findall(r"Compiling entry function", said)
-    assert len(compiled) == len(instances()) + len(tiles())
+    assert len(compiled) == len(instances()) + 1
     assert set(re.findall(r"(\d+) bytes spill", said)) == {"0"}
 
 
