@@ -90,13 +90,16 @@ def test_every_kernel_on_every_target_is_built_or_refused_with_a_reason() -> Non
     assert refused == {"gfx906": "attend_square_tiles", "gfx1030": "attend_square_tiles"}
 
 
-def test_attention_by_square_tiles_spills_nothing() -> None:
+def test_attention_by_square_tiles_goes_by_the_lanes_of_its_target_and_spills_nothing() -> None:
     table = read_table(Backend.HIP)
-    cells = [cells for kernel, cells in table.items() if kernel.startswith("AttendSquareTiles<")]
-    assert len(cells) == 2 * 3 * 3  # types, sizes of heads, kinds of instructions
-    fields = FIELDS[Backend.HIP]
-    for figures in (dict(zip(fields, each, strict=True)) for cell in cells for each in cell.values()):
-        assert figures["scratch"] == figures["spilled"] == 0
+    lanes = {target.name: target.matrix_lanes.replace("_", "") for target in SPECS.targets}
+    found = {kernel: cells for kernel, cells in table.items() if kernel.startswith("AttendSquareTiles<")}
+    assert len(found) == 2 * 3 * 3  # types, sizes of heads, kinds of instructions
+    for kernel, cells in found.items():
+        for arch, each in cells.items():
+            figures = dict(zip(FIELDS[Backend.HIP], each, strict=True))
+            assert kernel.lower().endswith(f", {lanes[arch]}>")
+            assert figures["scratch"] == figures["spilled"] == 0
 
 
 def test_a_tree_for_hip_launches_what_the_matrix_says() -> None:

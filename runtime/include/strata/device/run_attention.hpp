@@ -12,13 +12,17 @@ namespace strata::device {
 
 // out[tokens, heads, dim]; `q` is its quantised form, or null. Throws as `run` does.
 inline void run_attend(const AttendWindow::Args& args, float* out, std::byte* q, Stream stream) {
-  const AttendTilesArgs by_tiles{.cache = args.cache,
-                                 .position = args.position,
-                                 .queries = args.queries,
-                                 .partials = args.partials,
-                                 .shape = args.shape,
-                                 .type = args.type};
-  if (!run_attend_tiles(by_tiles, stream)) run<AttendWindow>(args, stream);
+  bool is_done = false;
+  if constexpr (kAttendsByTiles) {
+    is_done = run_attend_tiles({.cache = args.cache,
+                                .position = args.position,
+                                .queries = args.queries,
+                                .partials = args.partials,
+                                .shape = args.shape,
+                                .type = args.type},
+                               stream);
+  }
+  if (!is_done) run<AttendWindow>(args, stream);
   run<AttendJoin>({.partials = args.partials, .position = args.position, .out = out, .q = q, .shape = args.shape},
                   stream);
 }
