@@ -95,7 +95,13 @@ class Assembly(Protocol):
 
 def _inline_device(plans: Plans, lanes: Lanes) -> DeviceCompute:
     native, cpu = plans.provider.native, torch.device("cpu")
-    return DeviceCompute(native, cpu, _PRECISIONS["fp32"], Uploader(native, cpu, 1), lanes, is_gpu=False)
+    uploader, most = Uploader(native, cpu, 1), _most_rows(plans.settings)
+    return DeviceCompute(native, cpu, _PRECISIONS["fp32"], uploader, lanes, is_gpu=False, most_rows=most)
+
+
+def _most_rows(settings: Settings) -> int:
+    """Return how many tokens the kernels of windows take at a time."""
+    return min(MAX_WINDOW, settings.window.max_tokens)
 
 
 class OnPool:
@@ -129,8 +135,8 @@ class OnDevice:
         native, settings = plans.provider.native, plans.settings
         uploader = Uploader(native, device, min(16, os.cpu_count() or 1))
         precision = _PRECISIONS[settings.device.precision]
-        lanes = Lanes()
-        self.compute = DeviceCompute(native, device, precision, uploader, lanes, is_gpu=True)
+        lanes, most = Lanes(), _most_rows(settings)
+        self.compute = DeviceCompute(native, device, precision, uploader, lanes, is_gpu=True, most_rows=most)
         self._plans, self._slots = plans, self._count_slots(plans)
         is_resident = self._slots == len(plans.mixtures) * plans.network.experts
         # Experts that have slots are read again only where a slot is lent: from the file.
@@ -178,8 +184,7 @@ class OnDevice:
         if windows.exact is None or windows.residency is None:
             return Direct(host), windows
         store = SlotStore(compute, host, windows.residency, stock, is_registered=windows.has_registered)
-        most = min(MAX_WINDOW, plans.settings.window.max_tokens)
-        return BySize(windows.exact, Prompts(compute, plans.network, store), compute.lanes, most), windows
+        return BySize(windows.exact, Prompts(compute, plans.network, store), compute), windows
 
 
 def current_gpu(backend: str) -> torch.device:

@@ -115,6 +115,25 @@ def test_text_is_the_same_with_any_drafter(placement: str, drafter: str, load: L
     assert texts[0] == texts[1]
 
 
+def test_passes_that_window_kernels_do_not_take_are_matrix_products(
+    load: Load, provider: Provider, ids: list[int], on_pool: torch.Tensor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a package whose windows have at most three tokens."""
+    device, tokens = provider.native.device, []
+    linear = device.linear
+
+    def noting(pairs: Any, count: int, *others: Any) -> None:
+        tokens.append(count)
+        linear(pairs, count, *others)
+
+    monkeypatch.setattr("strata_runtime.assembly._most_rows", lambda _: 3)
+    monkeypatch.setattr(device, "linear", noting)
+    engine = load(expert_cache=ALL // 2)
+    for count in (7, 4, 3):
+        assert far(logprobs(engine, ids[:count], None), on_pool[:count]) < 1e-3
+    assert set(tokens) == {3}
+
+
 def test_a_further_layer_has_room_beside_experts_that_are_arranged(load: Load) -> None:
     shared = {"expert_cache": 0, "engine_expert_format": "q8_0", "engine_weight_layout": "compute"}
     texts = []

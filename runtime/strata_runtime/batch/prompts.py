@@ -12,7 +12,6 @@ from strata_runtime.batch.slots import Slot
 from strata_runtime.errors import NotFiniteError
 from strata_runtime.layers.kv_cache import KVCache
 from strata_runtime.model import Model
-from strata_runtime.params import MAX_WINDOW
 from strata_runtime.reading import read_pass
 
 
@@ -42,7 +41,7 @@ class PromptReader:
 
     def fits_window(self, job: Job) -> bool:
         """Whether the job's next pass is no longer than a window, and so is done as one."""
-        return self.next_tokens(job) <= MAX_WINDOW
+        return self.next_tokens(job) <= self.model.most_rows
 
     def read(self, slot: Slot, job: Job) -> None:
         """Read one pass; the last one begins the text. Raises `UserError` when the result is not finite."""

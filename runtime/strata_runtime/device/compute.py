@@ -21,7 +21,6 @@ from strata_runtime.layers.reach import Part, Reach
 from strata_runtime.layers.threads import cores_for_the_pool
 from strata_runtime.native import NativeModule
 from strata_runtime.native_layers import DeviceCache, HeadRules, HeadShape
-from strata_runtime.params import MAX_WINDOW
 
 _BLOCK = 32  # columns that share a scale of a quantised row
 
@@ -29,7 +28,8 @@ _BLOCK = 32  # columns that share a scale of a quantised row
 class DeviceCompute:
     """Kernels of a module on tensors of one torch device. Implements `Compute`.
 
-    `is_gpu`: whether windows are a GPU's, or do as those of a GPU do.
+    `is_gpu`: whether windows are a GPU's, or do as those of a GPU do. `most_rows`: tokens of a pass that the kernels of
+    windows take; larger ones are a library's matrix products.
     """
 
     def __init__(
@@ -41,8 +41,9 @@ class DeviceCompute:
         lanes: Lanes,
         *,
         is_gpu: bool,
+        most_rows: int,
     ) -> None:
-        self.device, self.is_gpu = device, is_gpu
+        self.device, self.is_gpu, self.most_rows = device, is_gpu, most_rows
         self.lanes = lanes
         self._inputs = {WINDOWS: Inputs(device)}
         self.precision = precision
@@ -98,7 +99,7 @@ class DeviceCompute:
 
     def activation(self, tokens: int, columns: int) -> Activation:
         """See `Compute`. Prompts have no quantised form."""
-        return self.rows(tokens, columns) if tokens <= MAX_WINDOW else Activation(self.empty(tokens, columns))
+        return self.rows(tokens, columns) if tokens <= self.most_rows else Activation(self.empty(tokens, columns))
 
     def rows(self, count: int, columns: int) -> Activation:
         """Allocate rows with a quantised form, where blocks divide them."""
@@ -212,7 +213,7 @@ class DeviceCompute:
 
     def attend(self, shape: HeadShape, part: Part, layer: int, queries: torch.Tensor, out: Activation) -> None:
         """See `Compute`."""
-        if part.tokens > MAX_WINDOW:
+        if part.tokens > self.most_rows:
             _attend_many(shape, queries, out.values, part.filled(layer))
             return
         cache = self._layer(part, layer)
@@ -269,14 +270,14 @@ class DeviceProducts:
 
     def __call__(self, x: Activation, outs: Sequence[torch.Tensor]) -> None:
         """See `Products`."""
-        if x.values.shape[0] > MAX_WINDOW:
+        if x.values.shape[0] > self._compute.most_rows:
             self._multiply(x.values, outs)
         else:
             self._launch(x, outs, accumulate=False)
 
     def add(self, x: Activation, out: torch.Tensor, scratch: torch.Tensor) -> None:
         """See `Products`."""
-        if x.values.shape[0] > MAX_WINDOW:
+        if x.values.shape[0] > self._compute.most_rows:
             self._multiply(x.values, (scratch,))
             out.add_(scratch)
         else:

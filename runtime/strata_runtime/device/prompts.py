@@ -15,7 +15,6 @@ from strata_runtime.device.compute import DeviceCompute
 from strata_runtime.device.precision import Precision
 from strata_runtime.layers.buffers import Buffers
 from strata_runtime.layers.executor import Executor, ExpertLayer
-from strata_runtime.layers.lanes import Lanes
 from strata_runtime.phases import Laps, NoLaps
 
 _DECODED_BYTES = 1 << 30  # of weights in floats at a time
@@ -156,13 +155,13 @@ class Prompts:
 
 
 class BySize:
-    """One executor for passes of up to `most` tokens, another one for larger ones. Implements `Executor`.
+    """One executor for passes that the kernels of windows take, another one for larger ones. Implements `Executor`.
 
     Each of the two is for one thread at a time.
     """
 
-    def __init__(self, small: Executor, large: Executor, lanes: Lanes, most: int) -> None:
-        self._small, self._large, self._lanes, self._most = small, large, lanes, most
+    def __init__(self, small: Executor, large: Executor, compute: DeviceCompute) -> None:
+        self._small, self._large, self._lanes, self._most = small, large, compute.lanes, compute.most_rows
         self._of_lane: dict[int, Executor] = {}
 
     @property
