@@ -1,11 +1,12 @@
 """Who may ask, and how much: keys, sizes, times, other websites."""
 
 import socket
+from contextlib import ExitStack
 
 import httpx2
 import pytest
 
-from support.serving import CHAT, FakeBatch, hello, running, saying, until
+from support.serving import CHAT, FakeBatch, chunks, hello, running, saying, until
 
 JSON = {"content-type": "application/json"}
 
@@ -104,6 +105,20 @@ def test_an_answer_may_take_longer_than_a_head(engine):
         assert answer.json()["choices"][0]["message"]["content"] == "Hello"
 
 
+def test_idle_connections_make_room_and_answers_go_on(engine, serve, monkeypatch):
+    monkeypatch.setattr("strata_runtime.serve.connection.resource.getrlimit", lambda _: (100, 100))
+    server = serve(saying(engine, "Hello", pause=0.2))
+    url = httpx2.URL(server.url)
+    with ExitStack() as opened, httpx2.stream("POST", server.url + CHAT, json=hello(stream=True)) as answer:
+        idle = [opened.enter_context(socket.create_connection((url.host, url.port), timeout=10)) for _ in range(60)]
+        assert httpx2.get(server.url + "/health").status_code == 200
+        assert idle[0].recv(1) == b""
+        idle[-1].sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert idle[-1].recv(65536).startswith(b"HTTP/1.1 200 ")
+        assert len(server.server.server_state.connections) <= 16
+        assert "".join(each["choices"][0]["delta"].get("content", "") for each in chunks(answer)) == "Hello"
+
+
 def test_a_head_without_its_body_is_answered_as_the_whole_is(client):
     for path in ("/", "/health", "/v1/models", "/metrics", "/openapi.json", "/nothing"):
         head, whole = client.head(path), client.get(path)
@@ -111,18 +126,72 @@ def test_a_head_without_its_body_is_answered_as_the_whole_is(client):
         assert head.headers["content-type"] == whole.headers["content-type"]
 
 
-@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:1234", "127.0.0.1:8000", "[::1]:8000", "[::1]"])
+@pytest.mark.parametrize(
+    "host",
+    [
+        "localhost",
+        "LOCALHOST:1234",
+        "localhost.",
+        "127.0.0.1:8000",
+        "[::1]:8000",
+        "[::1]",
+        "[0:0:0:0:0:0:0:1]:80",
+    ],
+)
 def test_names_of_the_server_are_taken(serve, host):
     server = serve(hosts=frozenset({"localhost", "127.0.0.1", "::1"}))
     assert httpx2.get(server.url + "/health", headers={"host": host}).status_code == 200
 
 
-@pytest.mark.parametrize("host", ["other.example", "localhost.other.example:80", "127.0.0.1.other", "[", "", "[::2]"])
+@pytest.mark.parametrize(
+    "host",
+    [
+        "other.example",
+        "localhost.other.example:80",
+        "127.0.0.1.other",
+        "[",
+        "",
+        ".",
+        "[::2]",
+        "[localhost]",
+        "::1",
+        "user@localhost",
+        "localhost/other",
+        "localhost?other",
+        "localhost#other",
+        "localhost:80:80",
+        "localhost:other",
+    ],
+)
 def test_other_names_are_not(serve, host):
     server = serve(hosts=frozenset({"localhost", "127.0.0.1", "::1"}))
     refused = httpx2.get(server.url + "/health", headers={"host": host})
     assert refused.status_code == 403
     assert refused.json()["error"]["code"] == "host_not_allowed"
+
+
+def test_a_request_without_a_name_is_told_so(serve):
+    url = httpx2.URL(serve(hosts=frozenset({"localhost"})).url)
+    with socket.create_connection((url.host, url.port), timeout=10) as old:
+        old.sendall(b"GET /health HTTP/1.0\r\n\r\n")
+        answer = b""
+        while piece := old.recv(65536):
+            answer += piece
+    assert answer.startswith(b"HTTP/1.1 403 ")
+    assert b"the request does not say whom it calls: --allowed-host" in answer
+
+
+@pytest.mark.parametrize(
+    ("header", "status"), [(b"Host: other", 403), (b"Host: localhost", 401), (b"Authorization: Bearer k", 413)]
+)
+def test_a_body_that_is_not_wanted_is_not_asked_for(serve, header, status):
+    hosts = frozenset({"localhost"})
+    url = httpx2.URL(serve(hosts=hosts, keys=frozenset({"k"})).url)
+    host = b"" if header.startswith(b"Host") else b"\r\nHost: localhost"
+    head = b"POST /v1/completions HTTP/1.1\r\n" + header + host + b"\r\nExpect: 100-continue\r\n"
+    with socket.create_connection((url.host, url.port), timeout=10) as asking:
+        asking.sendall(head + b"Content-Length: 999999999\r\n\r\n")
+        assert asking.recv(65536).startswith(b"HTTP/1.1 %d " % status)
 
 
 def test_a_client_that_leaves_before_its_body_is_there_leaves_nothing_behind(client, server):

@@ -165,6 +165,7 @@ def command(
     (Ctrl-C, kill) stop it: running answers get --drain seconds; a second one ends it at once.
     """
     _require_packages()
+    from strata_runtime.serve.hosts import same_name
     from strata_runtime.serve.options import ServeOptions
     from strata_runtime.serve.server import reserve
 
@@ -172,7 +173,7 @@ def command(
         model_name or Path(model).resolve().name.removesuffix(".gguf"),
         keys=_keys(api_key, api_key_file),
         origins=cors_origin,
-        hosts=frozenset(name.lower() for name in allowed_host),
+        hosts=frozenset(same_name(name) or name for name in allowed_host),
         body_bytes=_bytes(max_body),
         read_s=read_timeout,
         answer_s=timeout,
@@ -185,7 +186,7 @@ def command(
     # Before the model: a port that is taken is known at once, not after minutes.
     with reserve(host, port) as opened:
         if _is_loopback(opened):
-            options = replace(options, hosts=options.hosts | {host.lower(), *_OWN_NAMES})
+            options = replace(options, hosts=options.hosts | {same_name(host) or "localhost", *_OWN_NAMES})
         with load_engine(model, package, flags, terminal) as engine:
             _serve(engine, options, opened, terminal, as_json=as_json)
 

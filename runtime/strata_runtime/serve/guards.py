@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from strata_runtime.serve.errors import ApiError, error_response
+from strata_runtime.serve.hosts import name_in
 from strata_runtime.serve.options import ServeOptions
 from strata_runtime.sizes import size
 
@@ -38,7 +38,8 @@ class Guards:
             self._check_key(scope["path"], headers)
             body = await self._body(headers, receive)
         except ApiError as error:
-            await _discard(receive)
+            if not _waits_for_leave(headers, error):
+                await _discard(receive)
             error.headers["connection"] = "close"
             await error_response(error)(scope, receive, send)
             return
@@ -50,8 +51,9 @@ class Guards:
         if not self._options.hosts:
             return
         given = headers.get("host", "")
-        if _name(given) not in self._options.hosts:
-            words = f"this server is not called {given:.100}: --allowed-host lets it be called by further names"
+        if name_in(given) not in self._options.hosts:
+            wrong = f"this server is not called {given:.100}" if given else "the request does not say whom it calls"
+            words = f"{wrong}: --allowed-host lets the server be called by further names"
             raise ApiError(403, words, code="host_not_allowed")
 
     def _check_key(self, path: str, headers: Headers) -> None:
@@ -94,12 +96,9 @@ class Guards:
             raise ApiError(408, words, code="read_timeout") from None
 
 
-def _name(host: str) -> str | None:
-    """Return the name of `name:port` in small letters, or the address of `[address]:port`; None where it is none."""
-    try:
-        return urlsplit(f"//{host}").hostname
-    except ValueError:
-        return None
+def _waits_for_leave(headers: Headers, error: ApiError) -> bool:
+    """Whether the body was not begun, as its sender waits to be told to send it."""
+    return error.status != 408 and headers.get("expect", "").lower() == "100-continue"
 
 
 async def _discard(receive: Receive) -> None:

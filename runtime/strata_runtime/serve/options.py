@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from strata_runtime.errors import UserError
+from strata_runtime.serve.hosts import same_name
 from strata_runtime.sizes import size
 
 LARGEST_BODY = 1 << 30
@@ -15,10 +16,10 @@ class ServeOptions:
     """How a server answers. Raises `UserError` for values that cannot hold.
 
     model: the name that requests call the model by. keys: any one of them opens the API; none, and it is open.
-    origins: websites whose scripts may use the API; `*` is all. hosts: names, in small letters, that the server may be
-    called by; none, and any is taken. body_bytes: largest body of a request. read_s: seconds in which a request's head
-    must be there, and as many for its body; 0: no limit. answer_s: seconds that an answer may take in all; 0: no limit.
-    drain_s: seconds that running answers get when the server is told to stop.
+    origins: websites whose scripts may use the API; `*` is all. hosts: names that the server may be called by, as
+    `same_name` writes them; none, and any is taken. body_bytes: largest body of a request. read_s: seconds in which a
+    request's head must be there, and as many for its body; 0: no limit. answer_s: seconds that an answer may take in
+    all; 0: no limit. drain_s: seconds that running answers get when the server is told to stop.
     """
 
     model: str
@@ -40,8 +41,8 @@ class ServeOptions:
             if origin != "*" and not origin.startswith(("http://", "https://")):
                 raise UserError(f"--cors-origin {origin!r:.60}: give * or an origin such as http://localhost:3000")
         for host in self.hosts:
-            if not host.isascii() or not host.isprintable() or not host or set(host) & set(" /@[]"):
-                raise UserError(f"--allowed-host {host!r:.60}: give a name or an address, without port")
+            if same_name(host) != host:
+                raise UserError(f"--allowed-host {host!r:.60}: give a name or an address, without port or *")
         if not 1 <= self.body_bytes <= LARGEST_BODY:
             raise UserError(f"the largest body must have from 1 byte to {size(LARGEST_BODY)}")
         for name, value in (("--read-timeout", self.read_s), ("--timeout", self.answer_s), ("--drain", self.drain_s)):

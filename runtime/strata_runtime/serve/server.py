@@ -15,7 +15,7 @@ import uvicorn
 
 from strata_runtime.errors import UserError
 from strata_runtime.serve.app import make_app
-from strata_runtime.serve.connection import connections
+from strata_runtime.serve.connection import ACCEPTED_AT_ONCE, connections
 from strata_runtime.serve.service import Service
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -93,6 +93,8 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to serve, and say so."""
         await super().startup(sockets)
+        for opened in sockets or ():
+            listen(opened)
         self._ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -116,7 +118,7 @@ def configured(service: Service) -> uvicorn.Config:
         log_config=None,
         access_log=False,
         server_header=False,
-        backlog=_BACKLOG,
+        backlog=ACCEPTED_AT_ONCE,
         timeout_graceful_shutdown=int(service.options.drain_s + _LAST_WORDS_S),
     )
 
