@@ -157,6 +157,16 @@ def test_a_random_load_has_all_that_requests_do_and_nothing_is_lost(engine_of, m
     assert found.first_99 >= found.first_median > 0
 
 
+def test_its_rate_is_of_the_time_in_which_clients_ask(engine_of):
+    batch = Batch(engine_of(Slow))
+    load = RandomLoad(batch, TEXT, LoadPlan(0.2, 100, 1000, 3), 4).run(nothing)
+    batch.close(10)
+    times = [at for client in load.sample for at in client.times]
+    assert len(load.sample) == load.requests
+    assert load.rate == sum(at <= load.began + load.seconds for at in times) / load.seconds
+    assert load.tokens < len(times)
+
+
 def test_texts_that_were_mixed_are_found(engine_of):
     found = loaded(engine_of(Mixing))
     assert found.wrong > 0

@@ -110,8 +110,9 @@ class Batch:
         with self._news:
             if self._is_closing:
                 raise UserError("the batch is closed")
-            if len(self._arrived) - self._worker.free_slots >= self._most:
-                raise QueueFull(f"{len(self._arrived)} requests wait for a slot, as many as batch.queue allows")
+            waiting = len(self._arrived) - self._worker.free_slots
+            if waiting >= self._most:
+                raise QueueFull(f"{max(0, waiting)} requests wait for a slot, as many as batch.queue allows")
             job = Job(next(self._numbers), request, listener, logprobs, perf_counter())
             self._arrived.append(job)
             self._tell()

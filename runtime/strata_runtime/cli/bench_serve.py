@@ -15,6 +15,7 @@ from strata_runtime.cli.knob_command import KnobCommand, package_and_flags
 from strata_runtime.cli.main import EXIT_INTERRUPTED
 from strata_runtime.cli.names import Name
 from strata_runtime.cli.outputs import check_outputs, write_outputs
+from strata_runtime.cli.seconds import Seconds
 from strata_runtime.cli.terminal import Terminal
 from strata_runtime.errors import UserError
 from strata_runtime.knobs import resolve
@@ -75,7 +76,7 @@ def _write(results: Results, json_file: str | None, plot: str | None) -> None:
 @click.option(
     "--warm",
     "warm_s",
-    type=click.FloatRange(0.01),
+    type=Seconds(0.01),
     default=1.0,
     show_default=True,
     metavar="S",
@@ -84,7 +85,7 @@ def _write(results: Results, json_file: str | None, plot: str | None) -> None:
 @click.option("--rounds", type=click.IntRange(1), default=3, show_default=True, metavar="N", help="Samples of each.")
 @click.option(
     "--seconds",
-    type=click.FloatRange(0.1),
+    type=Seconds(0.1),
     default=30.0,
     show_default=True,
     metavar="S",

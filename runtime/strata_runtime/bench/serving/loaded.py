@@ -16,7 +16,8 @@ class Loaded:
     """One run of a random load: counts of requests, and seconds.
 
     `left`: whose client did not wait for the end. `lost`: that came to no end. `wrong`: of the `compared` texts, those
-    that are not what their request gives alone. `rate`: tokens a second of all together. `first_median`, `first_99`:
+    that are not what their request gives alone. `rate`: tokens a second of all together, while
+    clients ask. `first_median`, `first_99`:
     to the first token. `pause`: the longest of any text. `slope`: bytes a second that memory grew by in the second half
     of the time, None for one too short to say. `memory`: (when, bytes). `is_cut`: whether it was ended before its time.
     `pauses`: of the texts that were compared, as `FeltStream.pauses`.

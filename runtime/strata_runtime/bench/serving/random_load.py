@@ -12,6 +12,7 @@ from strata_runtime.batch.batch import Batch
 from strata_runtime.bench.memory import resident
 from strata_runtime.bench.serving.clients import Client, ask, wait
 from strata_runtime.bench.serving.scenarios import RANDOM_ANSWER
+from strata_runtime.bench.serving.sizes import most_at_once
 from strata_runtime.bench.serving.steadiness import Steadiness
 
 PATIENCE_S = 120.0
@@ -37,7 +38,7 @@ class LoadPlan:
 class Load:
     """What became of the requests. `lost`: that came to no end. `first`: seconds to first tokens. `began`: when.
 
-    `is_cut`: whether it was ended before its time.
+    `tokens`: those that came within `seconds`, the time of asking. `is_cut`: whether it was ended before its time.
     `sample`: requests that were drawn from all with the same chance each, to compare their texts.
     """
 
@@ -77,7 +78,7 @@ class RandomLoad:
     def __init__(self, batch: Batch, text: Sequence[int], plan: LoadPlan, slots: int) -> None:
         """`text`: token ids that prompts are cut from. `slots`: of the batch; half as many again wait."""
         self._batch, self._text, self._plan = batch, text, plan
-        self._most = slots + max(1, slots // 2)
+        self._most = most_at_once(slots)
         self._choose = random.Random(plan.seed)
         self._going: list[Client] = []
         self._leaving: list[tuple[float, Client]] = []
@@ -141,6 +142,7 @@ class RandomLoad:
     def _collect(self, load: Load, *, is_over: bool = False) -> None:
         """Take in those that have ended; the others are lost when it is over, or have been waited for too long."""
         now = perf_counter()
+        until = load.began + load.seconds if is_over else now
         for at, client in self._leaving:
             if at <= now:
                 client.leave()
@@ -152,7 +154,7 @@ class RandomLoad:
             load.finished += client.finish == "length"
             load.left += client.finish == "cancelled"
             load.failures += [client.failure] if client.failure is not None else []
-            load.tokens += len(client.tokens)
+            load.tokens += sum(at <= until for at in client.times)
             load.pause = max([load.pause, *(seconds for _, seconds in client.pauses(load.began))])
             if client.first_s is not None:
                 load.first.append(client.first_s)

@@ -46,13 +46,31 @@ class Room:
 def find_room(model: str, names: Sequence[str], sizes: Sizes, provider: Provider, resolution: Resolution) -> Room:
     """Return what the knobs say, and where they say nothing what the scenarios need, as far as the model has it."""
     slots, context = (int(str(resolution.values[name])) for name in ("batch.slots", "engine.context"))
-    given, where = {}, "engine.context"
+    given: dict[str, Any] = {}
+    where = "engine.context"
     if not resolution.sources["batch.slots"].source.is_set:
         given["batch_slots"] = slots = slots_of(names, sizes.streams)
+    if RANDOM in names:
+        given |= _queue(most_at_once(slots), resolution)
     if not context:
         own, where = own_context(model_path(model), provider), "the model's context"
         given["engine_context"] = context = min(own, max((sizes.prompt or COLD) + ANSWER, MOST_DEFAULT_CONTEXT))
     return Room(slots, context, where, given)
+
+
+def most_at_once(slots: int) -> int:
+    """Return how many requests of a random load are there at a time: half as many again as have a slot."""
+    return slots + max(1, slots // 2)
+
+
+def _queue(needed: int, resolution: Resolution) -> dict[str, Any]:
+    """Return the knob of a queue that refuses none of them, as slots are free a little after their texts have ended."""
+    queue = int(str(resolution.values["batch.queue"]))
+    if queue >= needed:
+        return {}
+    if resolution.sources["batch.queue"].source.is_set:
+        raise UserError(f"batch.queue is {queue}: a random load has up to {needed} requests at once")
+    return {"batch_queue": needed}
 
 
 def slots_of(names: Sequence[str], streams: int) -> int:
