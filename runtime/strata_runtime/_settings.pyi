@@ -174,6 +174,12 @@ class PipedSettings:
     Default: 0. STRATA_PIPED_PIECE, --piped-piece.
     """
 
+    stream_share: float
+    """Share of the time that windows may take while a prompt is read beside them on the same CPUs.
+
+    Default: 0.25. STRATA_PIPED_STREAM_SHARE, --piped-stream-share.
+    """
+
 @dataclass(frozen=True, slots=True)
 class PoolSettings:
     """Knobs `pool.*`."""

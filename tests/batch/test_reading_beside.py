@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from strata_runtime import SamplingParams
-from strata_runtime.batch import Failure
+from strata_runtime.batch import Batch, Failure
 from strata_runtime.batch.beside import keep_off
 from strata_runtime.batch.job import Job
 from strata_runtime.batch.turns import next_read
@@ -71,6 +71,30 @@ def test_streams_go_on_while_a_prompt_is_read_beside_them(start, alone):
     same(joiner, alone(prompt(40), GREEDY, **SHORT))
     same(stream, alone(prompt(4), GREEDY, max_tokens=300, ignore_eos=True))
     assert batch.status().totals.concurrent_reads == 1
+
+
+@pytest.mark.parametrize(("share", "waits"), [(1.0, False), (0.1, True)])
+def test_windows_take_their_share_of_the_time_beside_a_read(start, monkeypatch, share, waits):
+    pauses, wait = [], Batch._wait
+
+    def noting(batch, pause):
+        pauses.append(pause)
+        wait(batch, pause)
+
+    monkeypatch.setattr(Batch, "_wait", noting)
+    model = Gated()
+    batch, _ = start(model, **BESIDE, piped_stream_share=share)
+    stream = ask(batch, prompt(4), GREEDY, max_tokens=300, ignore_eos=True)
+    model.let(1)
+    stream.wait(lambda client: len(client.tokens) > 3)
+    ask(batch, prompt(40), GREEDY, **SHORT)
+    for _ in range(2):
+        model.wait()
+    before = len(stream.tokens)
+    pauses.clear()
+    stream.wait(lambda client: len(client.tokens) > before + 5)
+    assert all((pause > 0) == waits for pause in pauses[:5])
+    model.let(20)
 
 
 def test_passes_that_fit_a_window_are_never_on_the_lane_of_reads(start, alone):

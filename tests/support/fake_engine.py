@@ -46,6 +46,7 @@ KNOBS = (
     knob("piped.concurrent", "bool", False, help="Reading beside windows."),
     knob("piped.piece", "int", 0, range=Range(minimum=0), help="Tokens between windows."),
     knob("piped.give_way", "int", 4, range=Range(minimum=1), help="By how many tokens others are shorter."),
+    knob("piped.stream_share", "float", 0.25, range=Range(minimum=0.05, maximum=1), help="Share of streams."),
     knob("verify.timeout", "duration", 10_000_000_000, help="Patience."),
     knob("eval.logpos", "path", None, help="File of a record."),
     knob("verify.defer_cpu", "enum", "0", choices=("0", "1", "check"), help="Late rows."),

@@ -22,9 +22,6 @@ from strata_runtime.layers.lanes import WINDOWS
 if TYPE_CHECKING:
     from strata_runtime._settings import Settings
 
-_SHARE = 3.0
-"""Times a window's seconds that a read on the same cores has to itself before the next window."""
-
 _PATIENCE = 6
 """Times `verify.timeout` that a layer of a prompt may take."""
 
@@ -53,6 +50,7 @@ class Worker:
         prefixes = Prefixes(settings.batch.prefix, prompts.chunk, settings.batch.prefix_mib << 20)
         self._desk = Desk(engine, [Slot(number, each) for number, each in enumerate(caches)], arrived, prefixes)
         self._is_concurrent = settings.piped.concurrent
+        self._for_reads = 1 / settings.piped.stream_share - 1  # of a window's seconds, before the next one
         give_way = settings.piped.give_way if self._is_concurrent or piece else None
         patience = _PATIENCE * settings.verify.timeout * 1e-9
         self._prompts = PromptTurns(self._model, self._desk, prompts, piece, give_way, patience)
@@ -166,6 +164,6 @@ class Worker:
         if self._prompts.is_beside:
             if window_s is None:
                 return _WATCH_S
-            return _SHARE * window_s if self._model.is_on_pool else 0.0
+            return self._for_reads * window_s if self._model.is_on_pool else 0.0
         is_busy = window_s is not None or self._prompts.pending or (self._desk.waiting and self.free_slots)
         return 0.0 if is_busy else None
