@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from strata_gen.build import find_device_compiler
+from strata_gen.diagnostics import did_you_mean
 from strata_gen.errors import GeneratorError
 from strata_gen.jobs import default_jobs
 from strata_gen.model.specset import SpecSet
@@ -91,7 +92,11 @@ def compile_all(specs: SpecSet, compiler: Path, targets: Sequence[Target], root:
             jobs += [
                 pool.submit(compile_one, compiler, target, folder, source) for source in write_device_code(tree, folder)
             ]
-        yield from (job.result() for job in jobs)
+        try:
+            yield from (job.result() for job in jobs)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)  # what has not begun does not begin
+            raise
 
 
 def check_backend(specs: SpecSet, backend: Backend, targets: Sequence[Target], *, write: bool) -> int:
@@ -129,13 +134,19 @@ def check_backend(specs: SpecSet, backend: Backend, targets: Sequence[Target], *
     return wrong
 
 
-def main() -> int:
+def main(words: Sequence[str] | None = None) -> int:
     """Compile what the command line names: every declared target when it names none."""
     parser = argparse.ArgumentParser(prog="gpu_targets", description="Compile the device code of GPU targets.")
     parser.add_argument("archs", nargs="*", metavar="ARCH")
     parser.add_argument("--write", action="store_true", help="Write the table of what kernels take.")
-    given = parser.parse_args()
+    given = parser.parse_args(words)
     specs = load_specs((specs_root(),))
+    known = [target.name for backend in GPUS for target in declared(specs, backend)]
+    for arch in given.archs:
+        if arch not in known:
+            parser.error(
+                f"{arch} is no target for a GPU; {did_you_mean(arch, known) or 'there are ' + ', '.join(known)}"
+            )
     wrong = 0
     for backend in GPUS:
         targets = [each for each in declared(specs, backend) if not given.archs or each.name in given.archs]
@@ -144,4 +155,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit("interrupted")

@@ -23,19 +23,22 @@ TARGETS = (("cpu", "x86-64-v3"), ("cuda", "sm_90"), ("hip", "gfx1151"))
 def wheels(targets: Sequence[tuple[str, str]], folder: Path) -> dict[str, bytes]:
     """Build all wheels of some targets in a folder, without the cache; return their bytes by file name."""
     places = ["--out", str(folder / "build"), "--dist", str(folder / "dist"), "--no-cache"]
-    for words in (["--core", "--generator"], *(["--target", *target] for target in targets)):
+    for words in (*(["--target", *target] for target in targets), ["--core", "--generator"]):
         subprocess.run([sys.executable, "-c", SCRIPT, "wheel", *words, *places], check=True)
     return {path.name: path.read_bytes() for path in sorted((folder / "dist").glob("*.whl"))}
 
 
-def main() -> int:
+def main(words: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="same_wheels", description="Build wheels twice and compare their bytes.")
     parser.add_argument("--target", nargs=2, action="append", metavar=("BACKEND", "ARCH"), dest="targets")
-    targets = [(backend, arch) for backend, arch in parser.parse_args().targets or TARGETS]
+    targets = [(backend, arch) for backend, arch in parser.parse_args(words).targets or TARGETS]
     start = time.monotonic()
     with tempfile.TemporaryDirectory() as root:
-        first = wheels(targets, Path(root) / "one")
-        second = wheels(targets, Path(root) / "another folder")
+        try:
+            first = wheels(targets, Path(root) / "one")
+            second = wheels(targets, Path(root) / "another folder")
+        except subprocess.CalledProcessError as failed:  # which has said why
+            return failed.returncode
     for name, data in first.items():
         same = "the same" if second.get(name) == data else "DIFFERENT"
         print(f"{same}: {name}, {len(data)} bytes, {hashlib.sha256(data).hexdigest()[:16]}")
@@ -44,4 +47,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit("interrupted")
