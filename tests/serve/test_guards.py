@@ -106,7 +106,7 @@ def test_an_answer_may_take_longer_than_a_head(engine):
 
 
 def test_idle_connections_make_room_and_answers_go_on(engine, serve, monkeypatch):
-    monkeypatch.setattr("strata_runtime.serve.connection.resource.getrlimit", lambda _: (100, 100))
+    monkeypatch.setattr("strata_runtime.serve.connection.resource.getrlimit", lambda _: (20, 20))
     server = serve(saying(engine, "Hello", pause=0.2))
     url = httpx2.URL(server.url)
     with ExitStack() as opened, httpx2.stream("POST", server.url + CHAT, json=hello(stream=True)) as answer:

@@ -10,10 +10,10 @@ from typing import Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-ACCEPTED_AT_ONCE = 64
+ACCEPTED_AT_ONCE = 16
 """Connections that are taken before the first of them is looked at."""
-_SHARE = 0.75
-"""Of the files that the process may open."""
+_SHARE = 0.5
+"""Of the files that the process may open: some more are taken before the first of them are closed."""
 _LEAST = 16
 
 
@@ -77,5 +77,5 @@ class Connection(H11Protocol):
 def connections(head_s: float) -> type[Connection]:
     """Return the class of connections with this limit, as uvicorn makes them, and with what the process may open."""
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    room = sys.maxsize if files == resource.RLIM_INFINITY else int(files * _SHARE) - ACCEPTED_AT_ONCE
+    room = sys.maxsize if files == resource.RLIM_INFINITY else int(files * _SHARE)
     return type("Connection", (Connection,), {"head_s": head_s, "most": max(_LEAST, room)})
