@@ -8,7 +8,7 @@ namespace strata::device_tests {
 namespace {
 
 template <class Launch>
-void with_heads(const device::AttendTilesArgs& args, const Launch& launch) {
+void with_heads(const device::AttendArgs& args, const Launch& launch) {
   if (args.type == device::CacheType::kBf16) {
     launch.template operator()<field::Bf16, 32>();
   } else if (args.shape.dim == 64) {
@@ -19,7 +19,7 @@ void with_heads(const device::AttendTilesArgs& args, const Launch& launch) {
 }
 
 template <class Lanes>
-void attend_square_tiles(const Job& job, const device::AttendTilesArgs& args) {
+void attend_square_tiles(const Job& job, const device::AttendArgs& args) {
   with_heads(args, [&]<class Type, int Dim>() {
     emulator::launch<device::AttendSquareTiles<Type, Dim, Lanes>, Lanes::kWave>(args, job.seed);
   });
@@ -27,7 +27,7 @@ void attend_square_tiles(const Job& job, const device::AttendTilesArgs& args) {
 
 }  // namespace
 
-void attend_tiles(const Job& job, Tiles tiles, const device::AttendTilesArgs& args) {
+void attend_tiles(const Job& job, Tiles tiles, const device::AttendArgs& args) {
   switch (tiles) {
     case Tiles::kNone:
       throw std::invalid_argument("no tiles");

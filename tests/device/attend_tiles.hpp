@@ -10,6 +10,6 @@ namespace strata::device_tests {
 enum class Tiles { kNone, kMma, kWmma, kWmmaGfx12, kMfma };
 
 // Runs the kernel at its own width of waves. Some types and sizes are emulated.
-void attend_tiles(const Job& job, Tiles tiles, const device::AttendTilesArgs& args);
+void attend_tiles(const Job& job, Tiles tiles, const device::AttendArgs& args);
 
 }  // namespace strata::device_tests

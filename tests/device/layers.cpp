@@ -96,18 +96,16 @@ void attend(const Job& job) {
   std::vector<std::byte> workspace(static_cast<std::size_t>(device::Partials::bytes(shape)), std::byte{0xa5});
   auto* partials = reinterpret_cast<float*>(workspace.data());
   const auto* position = job.array<const std::int32_t>(1);
-  const auto args = [&]<class Args>() {
-    return Args{.cache = job.array<const std::byte>(0),
-                .position = position,
-                .queries = job.array<const float>(2),
-                .partials = partials,
-                .shape = shape,
-                .type = static_cast<device::CacheType>(job.integer(5))};
-  };
+  const device::AttendArgs args{.cache = job.array<const std::byte>(0),
+                                .position = position,
+                                .queries = job.array<const float>(2),
+                                .partials = partials,
+                                .shape = shape,
+                                .type = static_cast<device::CacheType>(job.integer(5))};
   if (job.numbers.size() > 6) {
-    attend_tiles(job, static_cast<Tiles>(job.integer(6)), args.operator()<device::AttendTilesArgs>());
+    attend_tiles(job, static_cast<Tiles>(job.integer(6)), args);
   } else {
-    run<device::AttendWindow>(job, args.operator()<device::AttendWindow::Args>());
+    run<device::AttendWindow>(job, args);
   }
   run<device::AttendJoin>(job, {.partials = partials,
                                 .position = position,

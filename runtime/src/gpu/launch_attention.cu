@@ -28,7 +28,7 @@ template <class Type, int Dim>
 struct TilesBy<MatrixLanes::kMfma, Type, Dim> : std::type_identity<AttendSquareTiles<Type, Dim, simt::Mfma>> {};
 
 template <MatrixLanes Lanes, class Type>
-bool run_type(const AttendTilesArgs& args, Stream stream) {
+bool run_type(const AttendArgs& args, Stream stream) {
   switch (args.shape.dim) {
     case 32:
       run<typename TilesBy<Lanes, Type, 32>::type>(args, stream);
@@ -45,7 +45,7 @@ bool run_type(const AttendTilesArgs& args, Stream stream) {
 }
 
 template <MatrixLanes Lanes, bool HasTiles>
-bool run_tiles(const AttendTilesArgs& args, Stream stream) {
+bool run_tiles(const AttendArgs& args, Stream stream) {
   if constexpr (HasTiles) {
     if (args.type == CacheType::kF16) return run_type<Lanes, field::F16>(args, stream);
     if (args.type == CacheType::kBf16) return run_type<Lanes, field::Bf16>(args, stream);
@@ -55,7 +55,7 @@ bool run_tiles(const AttendTilesArgs& args, Stream stream) {
 
 }  // namespace
 
-bool run_attend_tiles(const AttendTilesArgs& args, Stream stream) {
+bool run_attend_tiles(const AttendArgs& args, Stream stream) {
   return run_tiles<target::kMatrixLanes, kAttendsByTiles>(args, stream);
 }
 

@@ -1,4 +1,4 @@
-// What the kernels of attention by tiles share: their arguments, and the rows and positions of a block.
+// What the kernels of attention by tiles share: what they take, and the rows and positions of a block.
 #pragma once
 
 #include <cstddef>
@@ -10,22 +10,10 @@
 
 namespace strata::device {
 
-struct AttendTilesArgs {
-  const std::byte* cache;        // [2, kv_heads, capacity, dim]
-  const std::int32_t* position;  // that of the first token
-  const float* queries;          // [tokens, heads, dim], with the scale of the scores in them
-  float* partials;               // Partials
-  Heads shape;
-  CacheType type;
-
-  // Of a kernel for heads of `dim` elements.
-  const char* refusal(int dim) const {
-    if (shape.dim != dim || type == CacheType::kF32) return "tiles of another kind";
-    if (const char* reason = shape.refusal()) return reason;
-    if (shape.tokens == 0) return nullptr;
-    return cache && position && queries && partials ? nullptr : "a null address";
-  }
-};
+// Why a kernel by tiles does not take the arguments, null if it does; it is for heads of `dim` elements.
+inline const char* tiles_refusal(const AttendArgs& args, int dim) {
+  return args.shape.dim != dim || args.type == CacheType::kF32 ? "tiles of another kind" : args.refusal();
+}
 
 // One head of keys, one number of a span, and some of the queries that share the head: rows, numbered through the
 // tokens and each one's queries.
@@ -33,7 +21,7 @@ template <class Launch>
 struct AttendBlock {
   static constexpr int kRows = Launch::kRowsPerBlock;
 
-  const AttendTilesArgs& args;
+  const AttendArgs& args;
   int head;
   int span;
   int rows;
@@ -45,7 +33,7 @@ struct AttendBlock {
   int all_before;  // to here
 
   template <simt::Simt S>
-  STRATA_INLINE AttendBlock(const S& simt, const AttendTilesArgs& given) : args(given) {
+  STRATA_INLINE AttendBlock(const S& simt, const AttendArgs& given) : args(given) {
     const Heads& shape = args.shape;
     const int all_rows = shape.tokens * shape.group();
     const int blocks = Launch::blocks(1, 1, all_rows);
@@ -66,7 +54,7 @@ struct AttendBlock {
     all_before = first + narrow < shortest ? first + narrow : shortest;
   }
 
-  static int count(const AttendTilesArgs& args) {
+  static int count(const AttendArgs& args) {
     const Heads& shape = args.shape;
     return Launch::blocks(shape.kv_heads, Splits::of(shape.kv_heads).room(shape.capacity),
                           shape.tokens * shape.group());

@@ -15,7 +15,7 @@ namespace strata::device {
 // AttendSquareTiles without what depends on the type, the heads' size and the instruction.
 struct AttendSquareTilesCommon {
   using Launch = gen::AttendSquareTilesLaunch;
-  using Args = AttendTilesArgs;
+  using Args = AttendArgs;
 
   static int blocks(const Args& args) { return AttendBlock<Launch>::count(args); }
 };
@@ -52,7 +52,7 @@ struct AttendSquareTiles : AttendSquareTilesCommon {
   };
   static_assert(sizeof(float) * kRows * (kJoinRow + 2) <= sizeof(Shared));
 
-  static const char* refusal(const Args& args) { return args.refusal(Dim); }
+  static const char* refusal(const Args& args) { return tiles_refusal(args, Dim); }
 
   template <simt::Simt S>
   STRATA_INLINE static void run(const S& simt, Shared& shared, const Args& args) {

@@ -15,7 +15,7 @@ namespace strata::device {
 // AttendTiles without what depends on the type and the heads' size.
 struct AttendTilesCommon {
   using Launch = gen::AttendTilesLaunch;
-  using Args = AttendTilesArgs;
+  using Args = AttendArgs;
 
   static int blocks(const Args& args) { return AttendBlock<Launch>::count(args); }
 };
@@ -46,7 +46,7 @@ struct AttendTiles : AttendTilesCommon {
   };
   static_assert(sizeof(float) * kRows * (Dim + 2) <= sizeof(Shared));
 
-  static const char* refusal(const Args& args) { return args.refusal(Dim); }
+  static const char* refusal(const Args& args) { return tiles_refusal(args, Dim); }
 
   // The first stages' keys and values are on their way when the kernel begins. Those of the window itself are not yet
   // written, and are not asked for.

@@ -18,21 +18,9 @@ namespace strata::device {
 // A block has one head of keys, one number of a span, and some of the queries that share the head.
 struct AttendWindow {
   using Launch = gen::AttendWindowLaunch;
+  using Args = AttendArgs;
 
-  struct Args {
-    const std::byte* cache;        // [2, kv_heads, capacity, dim]
-    const std::int32_t* position;  // that of the first token
-    const float* queries;          // [tokens, heads, dim], with the scale of the scores in them
-    float* partials;               // Partials
-    Heads shape;
-    CacheType type;
-  };
-
-  static const char* refusal(const Args& args) {
-    if (const char* reason = args.shape.refusal()) return reason;
-    if (args.shape.tokens == 0) return nullptr;
-    return args.cache && args.position && args.queries && args.partials ? nullptr : "a null address";
-  }
+  static const char* refusal(const Args& args) { return args.refusal(); }
 
   static int blocks(const Args& args) {
     const Heads& shape = args.shape;

@@ -1,4 +1,4 @@
-// What the kernels of attention share: the cache of one layer, and how the positions of a token are split.
+// What the kernels of attention share: arguments, the cache of one layer, how the positions of a token are split.
 #pragma once
 
 #include <cstddef>
@@ -34,6 +34,22 @@ struct Heads {
   }
 
   static constexpr int kMostElements = 256;
+};
+
+// A window's queries, a layer's cache, and where what they find goes.
+struct AttendArgs {
+  const std::byte* cache;        // [2, kv_heads, capacity, dim]
+  const std::int32_t* position;  // that of the first token
+  const float* queries;          // [tokens, heads, dim], with the scale of the scores in them
+  float* partials;               // Partials
+  Heads shape;
+  CacheType type;
+
+  const char* refusal() const {
+    if (const char* reason = shape.refusal()) return reason;
+    if (shape.tokens == 0) return nullptr;
+    return cache && position && queries && partials ? nullptr : "a null address";
+  }
 };
 
 // A token's positions are split by its own number of them alone, so that its bits depend on no other token: into spans

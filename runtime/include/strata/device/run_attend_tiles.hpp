@@ -1,7 +1,7 @@
 // Attention by tiles, on targets that have them.
 #pragma once
 
-#include "strata/device/attend_block.hpp"
+#include "strata/device/attention.hpp"
 #include "strata/gen/target.hpp"
 #include "strata/simt/launch.hpp"
 
@@ -13,6 +13,6 @@ inline constexpr bool kAttendsByTiles = target::kMatrixLanes != target::MatrixLa
 
 // Runs the kernel for the arguments' type and size of heads; returns whether there is one. Throws as `run` does. Who
 // compiles for the GPU defines it, where there are tiles.
-bool run_attend_tiles(const AttendTilesArgs& args, simt::Stream stream);
+bool run_attend_tiles(const AttendArgs& args, simt::Stream stream);
 
 }  // namespace strata::device

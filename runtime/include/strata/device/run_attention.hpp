@@ -11,17 +11,9 @@
 namespace strata::device {
 
 // out[tokens, heads, dim]; `q` is its quantised form, or null. Throws as `run` does.
-inline void run_attend(const AttendWindow::Args& args, float* out, std::byte* q, Stream stream) {
+inline void run_attend(const AttendArgs& args, float* out, std::byte* q, Stream stream) {
   bool is_done = false;
-  if constexpr (kAttendsByTiles) {
-    is_done = run_attend_tiles({.cache = args.cache,
-                                .position = args.position,
-                                .queries = args.queries,
-                                .partials = args.partials,
-                                .shape = args.shape,
-                                .type = args.type},
-                               stream);
-  }
+  if constexpr (kAttendsByTiles) is_done = run_attend_tiles(args, stream);
   if (!is_done) run<AttendWindow>(args, stream);
   run<AttendJoin>({.partials = args.partials, .position = args.position, .out = out, .q = q, .shape = args.shape},
                   stream);
