@@ -52,16 +52,16 @@ class ExpertStore(Protocol):
 
 
 def experts_together(network: Network, precision: Precision) -> int:
-    """How many experts of a layer are in floats at a time."""
-    return max(1, min(network.experts, _DECODED_BYTES // _decoded_bytes(network, precision)))
+    """Return how many experts of a layer are in floats at a time."""
+    return max(1, min(network.experts, _DECODED_BYTES // _expert_bytes(network, precision)))
 
 
 def decoded_bytes(network: Network, precision: Precision) -> int:
-    """Memory of the device that weights in floats take on each lane."""
-    return experts_together(network, precision) * _decoded_bytes(network, precision)
+    """Return the bytes of a device that weights in floats take on each lane."""
+    return experts_together(network, precision) * _expert_bytes(network, precision)
 
 
-def _decoded_bytes(network: Network, precision: Precision) -> int:
+def _expert_bytes(network: Network, precision: Precision) -> int:
     return 3 * network.hidden_size * network.expert_width * precision.products.itemsize
 
 

@@ -32,8 +32,8 @@ class _Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
-    """Memory of a device for experts of one layer: all gates, all ups, all downs, each at its number."""
+class _Area:
+    """Memory of a device that experts of a layer are copied to: all gates, all ups, all downs, each at its number."""
 
     memory: torch.Tensor
     layout: SlotLayout
@@ -52,17 +52,17 @@ class _Place:
 
 @dataclass(frozen=True, slots=True)
 class _Staged:
-    """Experts on their way to a place, each at its number among the wanted ones; `there` ends with the last copy."""
+    """Experts on their way to an area, each at its number among the wanted ones; `there` ends with the last copy."""
 
     wanted: _Wanted
-    place: _Place
+    area: _Area
     there: Future[torch.cuda.Event | None]
 
 
 class SlotStore:
     """Implements `ExpertStore`. For one thread; another one of its own copies, beside what the device computes.
 
-    Experts without a slot go to two places in turn: while those of one are computed with, those that are expected next
+    Experts without a slot go to two areas in turn: while those of one are computed with, those that are expected next
     go to the other one. Who has a slot is looked at when they are asked for; what was expected otherwise is left.
     """
 
@@ -98,9 +98,9 @@ class SlotStore:
         addresses = [begins + offset for offset in layout.offsets]
         wanted = self._wanted(layer, experts)
         if wanted.missing:
-            place = self._staged_for(wanted)
-            memory, numbers = place.memory.data_ptr(), self._numbers[: len(experts)]
-            own = [memory + first + size * numbers for first, size in zip(place.firsts, layout.sizes, strict=True)]
+            area = self._staged_for(wanted)
+            memory, numbers = area.memory.data_ptr(), self._numbers[: len(experts)]
+            own = [memory + first + size * numbers for first, size in zip(area.firsts, layout.sizes, strict=True)]
             addresses = [torch.where(slots < 0, there, at) for there, at in zip(own, addresses, strict=True)]
         self._expect(layer, experts)
         gate, up, down = (
@@ -115,7 +115,7 @@ class SlotStore:
         )
         return gate, up, down
 
-    def _staged_for(self, wanted: _Wanted) -> _Place:
+    def _staged_for(self, wanted: _Wanted) -> _Area:
         """Return where experts are for what is launched from now on."""
         staged, self._expected = self._expected, None
         if staged is None or staged.wanted != wanted:
@@ -123,7 +123,7 @@ class SlotStore:
         there = staged.there.result()
         if there is not None:
             torch.cuda.current_stream(self._device.device).wait_event(there)
-        return staged.place
+        return staged.area
 
     @contextmanager
     def passing(self) -> Iterator[None]:
@@ -162,30 +162,30 @@ class SlotStore:
     def _begin(self, wanted: _Wanted) -> _Staged:
         count = len(wanted.experts)
         memory = self._stage(count, max(layout.bytes for layout in self._layouts))
-        place = _Place(memory, self._layouts[wanted.layer], count)
-        # All that reads this place has been launched: it was asked for before the last call.
+        area = _Area(memory, self._layouts[wanted.layer], count)
+        # All that reads this area has been launched: it was asked for before the last call.
         where = self._device.device
         read = torch.cuda.current_stream(where).record_event(sleeping_event()) if where.type == "cuda" else None
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1)
-        return _Staged(wanted, place, self._thread.submit(self._bring, wanted, place, read))
+        return _Staged(wanted, area, self._thread.submit(self._bring, wanted, area, read))
 
     @torch.inference_mode()
-    def _bring(self, wanted: _Wanted, place: _Place, read: torch.cuda.Event | None) -> torch.cuda.Event | None:
+    def _bring(self, wanted: _Wanted, area: _Area, read: torch.cuda.Event | None) -> torch.cuda.Event | None:
         uploader, feed = self._device.uploader, self._feed
         spans: list[_Span] = []
         for number in wanted.missing:
             expert = wanted.experts[number]
             held = self._stock.arranged(uploader, wanted.layer, expert)
             if held is not None:
-                spans += _spans(held, place, number)
+                spans += _spans(held, area, number)
                 continue
             if read is not None:
                 read.synchronize()
-            self._stock.bring(self._host, uploader, wanted.layer, expert, place.parts(number))
+            self._stock.bring(self._host, uploader, wanted.layer, expert, area.parts(number))
         feed.after(read)
         pieces = [
-            (memory_at(span.address, span.bytes), place.memory[span.at : span.at + span.bytes])
+            (memory_at(span.address, span.bytes), area.memory[span.at : span.at + span.bytes])
             for span in _joined(spans)
         ]
         feed.copy(pieces, is_registered=self._is_registered)
@@ -206,15 +206,15 @@ class SlotStore:
 
 @dataclass(frozen=True, slots=True)
 class _Span:
-    """Bytes of the host, and where in a place they go."""
+    """Bytes of the host, and where in an area they go."""
 
     at: int
     address: int
     bytes: int
 
 
-def _spans(held: Sequence[Place], place: _Place, number: int) -> list[_Span]:
-    pairs = zip(held, place.firsts, place.layout.sizes, strict=True)
+def _spans(held: Sequence[Place], area: _Area, number: int) -> list[_Span]:
+    pairs = zip(held, area.firsts, area.layout.sizes, strict=True)
     return [_Span(first + number * size, each.address, each.bytes) for each, first, size in pairs]
 
 
