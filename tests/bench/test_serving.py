@@ -13,7 +13,7 @@ from strata_runtime.bench.serving.clients import Client
 from strata_runtime.bench.serving.comparing import require_comparable, wrong_texts
 from strata_runtime.bench.serving.figures import figures_of, ratios, spreads
 from strata_runtime.bench.serving.loaded import Loaded
-from strata_runtime.bench.serving.play import Prompts, measured, play
+from strata_runtime.bench.serving.play import Prompts, fit_streams, play
 from strata_runtime.bench.serving.random_load import LoadPlan, RandomLoad
 from strata_runtime.bench.serving.scenarios import SCENARIOS, make_scenario
 from strata_runtime.bench.serving.sizes import Room, Sizes, check_slots, cold_tokens, longest_tokens, slots_of
@@ -108,10 +108,10 @@ def test_streams_stand_still_for_a_read_unless_it_is_beside_them(engine_of, name
 def test_streams_are_made_long_enough_for_the_reads(engine_of):
     batch = Batch(engine_of(Slow))
     shape = scenario("two_joiners", stream_tokens=0)
-    found = measured(batch, shape, TEXT, 400, nothing)
+    found = fit_streams(batch, shape, TEXT, 400, nothing)
     assert 32 < found.stream_tokens <= 400
     assert replace(found, stream_tokens=0) == shape
-    assert measured(batch, shape, TEXT, 20, nothing).stream_tokens == 20
+    assert fit_streams(batch, shape, TEXT, 20, nothing).stream_tokens == 20
     batch.close()
 
 

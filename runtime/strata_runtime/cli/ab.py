@@ -15,7 +15,7 @@ from strata_runtime.cli.interrupt import Interrupt
 from strata_runtime.cli.knob_command import KnobCommand, Package, package_and_flags
 from strata_runtime.cli.loading import check_window
 from strata_runtime.cli.main import EXIT_INTERRUPTED
-from strata_runtime.cli.outputs import check_outputs, write_outputs
+from strata_runtime.cli.outputs import check_outputs, output_options, write_outputs
 from strata_runtime.cli.sampling_options import sampling_options, take_sampling
 from strata_runtime.cli.terminal import Terminal
 from strata_runtime.errors import UserError
@@ -140,11 +140,7 @@ _file = click.Path(path_type=Path)
     metavar="T",
     help="Tokens of the windows that read them.",
 )
-@click.option("--json", "json_file", metavar="FILE", help="Write one JSON object; - is stdout, in place of the table.")
-@click.option(
-    "--plot", metavar="FILE", help="Draw into a .png, .svg or .pdf file; without such an end, FILE.png and FILE.svg."
-)
-@click.option("--quiet", is_flag=True, help="Write nothing to stderr but errors.")
+@output_options
 @click.pass_context
 def command(
     ctx: click.Context,

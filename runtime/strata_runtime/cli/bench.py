@@ -13,7 +13,7 @@ from strata_runtime.cli.interrupt import Interrupt
 from strata_runtime.cli.knob_command import KnobCommand, package_and_flags
 from strata_runtime.cli.main import EXIT_INTERRUPTED
 from strata_runtime.cli.numbers import NumberList
-from strata_runtime.cli.outputs import check_outputs, write_outputs
+from strata_runtime.cli.outputs import check_outputs, output_options, write_outputs
 from strata_runtime.cli.terminal import Terminal
 from strata_runtime.errors import UserError
 from strata_runtime.hybrid.asked import require_width
@@ -130,11 +130,7 @@ def _write(results: Results, json_file: str | None, plot: str | None) -> None:
 )
 @click.option("--rounds", type=click.IntRange(1), default=5, show_default=True, metavar="N", help="Samples of each.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, metavar="N", help="Seed of token ids.")
-@click.option("--json", "json_file", metavar="FILE", help="Write one JSON object; - is stdout, in place of the table.")
-@click.option(
-    "--plot", metavar="FILE", help="Draw into a .png, .svg or .pdf file; without such an end, FILE.png and FILE.svg."
-)
-@click.option("--quiet", is_flag=True, help="Write nothing to stderr but errors.")
+@output_options
 @click.pass_context
 def command(
     ctx: click.Context,

@@ -14,7 +14,7 @@ from strata_runtime.cli.interrupt import Interrupt
 from strata_runtime.cli.knob_command import KnobCommand, package_and_flags
 from strata_runtime.cli.main import EXIT_INTERRUPTED
 from strata_runtime.cli.names import Name
-from strata_runtime.cli.outputs import check_outputs, write_outputs
+from strata_runtime.cli.outputs import check_outputs, output_options, write_outputs
 from strata_runtime.cli.seconds import Seconds
 from strata_runtime.cli.terminal import Terminal
 from strata_runtime.errors import UserError
@@ -103,11 +103,7 @@ def _write(results: Results, json_file: str | None, plot: str | None) -> None:
 @click.option(
     "--seed", type=click.IntRange(0), default=0, show_default=True, metavar="N", help="Of tokens and requests."
 )
-@click.option("--json", "json_file", metavar="FILE", help="Write one JSON object; - is stdout, in place of the tables.")
-@click.option(
-    "--plot", metavar="FILE", help="Draw into a .png, .svg or .pdf file; without such an end, FILE.png and FILE.svg."
-)
-@click.option("--quiet", is_flag=True, help="Write nothing to stderr but errors.")
+@output_options
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -171,7 +167,7 @@ def command(
         report=terminal.say,
         **room.given,
     ) as engine:
-        measured = Measurement(plan, engine, seed)
+        measured = Measurement(plan, engine)
         problem = _run(measured, interrupt, terminal)
         terminal.clear()
         interrupted = interrupt.requested or problem is not None

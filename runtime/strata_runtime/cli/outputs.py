@@ -1,17 +1,33 @@
-"""Files that a command writes besides its table: JSON, and pictures."""
+"""What a command that measures writes: its table, JSON, and pictures."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
 from strata_runtime.bench.plot import pictures
 from strata_runtime.errors import UserError
 from strata_runtime.whole_file import STDOUT, check_target, replacing
+
+_Function = TypeVar("_Function", bound=Callable[..., object])
+
+
+def output_options(command: _Function) -> _Function:
+    """Add `--json`, `--plot` and `--quiet` to a command, which takes them as `json_file`, `plot` and `quiet`."""
+    json_file = click.option(
+        "--json", "json_file", metavar="FILE", help="Write one JSON object; - is stdout, in place of tables."
+    )
+    plot = click.option(
+        "--plot",
+        metavar="FILE",
+        help="Draw into a .png, .svg or .pdf file; without such an end, FILE.png and FILE.svg.",
+    )
+    quiet = click.option("--quiet", is_flag=True, help="Write nothing to stderr but errors.")
+    return json_file(plot(quiet(command)))
 
 
 def check_outputs(json_file: str | None, plot: str | None) -> None:

@@ -9,13 +9,16 @@ from strata_runtime.bench.serving.loaded import Loaded
 from strata_runtime.bench.serving.play import Felt
 from strata_runtime.bench.spread import Spread
 
+Sample = Felt | Loaded
+"""What came of one run."""
+
 Figures = Mapping[str, float | None]
 """None: there is no such figure. Names begin with `stream N: ` where they are one stream's."""
 
 _MIB = 1 << 20
 
 
-def figures_of(sample: Felt | Loaded) -> Figures:
+def figures_of(sample: Sample) -> Figures:
     """Return the figures of one run."""
     return _of_load(sample) if isinstance(sample, Loaded) else _of_scenario(sample)
 

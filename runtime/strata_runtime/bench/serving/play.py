@@ -66,7 +66,7 @@ class Prompts:
         return (ids * (tokens // len(ids) + 1))[:tokens]
 
 
-def measured(batch: Batch, scenario: Scenario, text: Sequence[int], room: int, tick: Tick) -> Scenario:
+def fit_streams(batch: Batch, scenario: Scenario, text: Sequence[int], room: int, tick: Tick) -> Scenario:
     """Return the scenario with streams long enough to go on until its prompts are read, at most `room` tokens.
 
     Plays its begin, with one prompt.

@@ -8,10 +8,9 @@ from typing import Any
 
 from strata_runtime import __version__
 from strata_runtime.bench.results import machine_json, model_json
-from strata_runtime.bench.serving.figures import Figures, figures_of, ratios, spreads
+from strata_runtime.bench.serving.figures import Figures, Sample, figures_of, ratios, spreads
 from strata_runtime.bench.serving.loaded import Loaded
 from strata_runtime.bench.serving.modes import MODE_KNOBS, Mode
-from strata_runtime.bench.serving.play import Felt
 from strata_runtime.bench.serving.random_load import LoadPlan
 from strata_runtime.bench.serving.rounds import Measurement
 from strata_runtime.bench.serving.scenarios import ANSWER, Scenario
@@ -29,7 +28,7 @@ class ModeResult:
     """One mode. `ratios`: of each figure over the first mode's of the same round; none for that mode itself."""
 
     mode: Mode
-    samples: tuple[Felt | Loaded, ...]
+    samples: tuple[Sample, ...]
     figures: Mapping[str, Spread]
     ratios: Mapping[str, tuple[float, ...]]
 
@@ -95,9 +94,7 @@ def _scenario(name: str, played: Scenario | LoadPlan, measured: Measurement) -> 
     return ScenarioResult(name, played, tuple(modes))
 
 
-def _mode(
-    mode: Mode, samples: Sequence[Felt | Loaded], figures: Mapping[str, Sequence[Figures]], first: Mode
-) -> ModeResult:
+def _mode(mode: Mode, samples: Sequence[Sample], figures: Mapping[str, Sequence[Figures]], first: Mode) -> ModeResult:
     own = figures[mode.name]
     over = {} if mode is first else ratios(own, figures[first.name])
     return ModeResult(mode, tuple(samples), spreads(own), over)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,9 +13,10 @@ from strata_runtime.batch.batch import Batch
 from strata_runtime.bench.memory import peak_resident, reset_peak
 from strata_runtime.bench.rounds import rotated
 from strata_runtime.bench.serving.comparing import require_comparable, wrong_texts
+from strata_runtime.bench.serving.figures import Sample
 from strata_runtime.bench.serving.loaded import Loaded
 from strata_runtime.bench.serving.modes import Mode
-from strata_runtime.bench.serving.play import Felt, measured, play
+from strata_runtime.bench.serving.play import Felt, fit_streams, play
 from strata_runtime.bench.serving.random_load import PATIENCE_S, LoadPlan, RandomLoad
 from strata_runtime.bench.serving.scenarios import RANDOM, STREAM_PROMPT, Scenario, make_scenario
 from strata_runtime.bench.serving.sizes import Room, Sizes, check_slots, cold_tokens, longest_tokens, stream_tokens
@@ -32,9 +34,6 @@ class Plan:
     load: LoadPlan
     modes: Sequence[Mode]
     rounds: int
-
-
-Sample = Felt | Loaded
 
 
 def make_plan(names: Sequence[str], modes: Sequence[Mode], sizes: Sizes, room: Room) -> tuple[Plan, str]:
@@ -63,14 +62,15 @@ class Measurement:
     `scenarios`: those that were played, with the length of their streams.
     """
 
-    def __init__(self, plan: Plan, engine: Engine, seed: int) -> None:
+    def __init__(self, plan: Plan, engine: Engine) -> None:
         self.plan = plan
         self.scenarios: dict[str, Scenario | None] = {}
         self.samples: dict[str, dict[str, list[Sample]]] = {
             name: {mode.name: [] for mode in plan.modes} for name in plan.scenarios
         }
         self._engine = engine
-        ids = np.random.default_rng(seed).integers(0, engine.info.vocab_size, _TEXT + plan.load.longest)
+        draws = np.random.default_rng(plan.load.seed)
+        ids = draws.integers(0, engine.info.vocab_size, _TEXT + plan.load.longest)
         self._text: list[int] = ids.tolist()
 
     def run(self, show: Callable[[str], Progress], tick: Callable[[], None]) -> None:
@@ -92,35 +92,27 @@ class Measurement:
 
     def _made(self, scenario: Scenario, tick: Callable[[], None]) -> Scenario:
         """Return the scenario with streams that are long enough, if nobody said how long; warms up too."""
-        batch = Batch(self._engine, self.plan.modes[0].settings)
-        try:
-            found = measured(batch, scenario, self._text, self._engine.context - STREAM_PROMPT, tick)
-        finally:
-            batch.close()
+        with closing(Batch(self._engine, self.plan.modes[0].settings)) as batch:
+            found = fit_streams(batch, scenario, self._text, self._engine.context - STREAM_PROMPT, tick)
         return found if scenario.stream_tokens == 0 else scenario
 
     def _felt(self, mode: Mode, scenario: Scenario, progress: Progress, tick: Callable[[], None]) -> Felt:
         gc.collect()
         is_own_peak = reset_peak()
-        batch = Batch(self._engine, mode.settings)
-        try:
+        with closing(Batch(self._engine, mode.settings)) as batch:
             felt = play(batch, scenario, self._text, tick, progress)
-        finally:
-            batch.close()
         return replace(felt, peak_bytes=peak_resident() if is_own_peak else None)
 
     def _loaded(self, mode: Mode, progress: Progress) -> Loaded:
         gc.collect()
         is_own_peak = reset_peak()
-        plan, batch = self.plan.load, Batch(self._engine, mode.settings)
-        try:
+        plan = self.plan.load
+        with closing(Batch(self._engine, mode.settings)) as batch:
             load = RandomLoad(batch, self._text, plan, mode.settings.batch.slots).run(
                 lambda seconds: progress(round(seconds), round(plan.seconds) + 1)
             )
             batch.close(PATIENCE_S)
             totals = batch.status().totals
-        finally:
-            batch.close()
         peak = peak_resident() if is_own_peak else None
         look = _unseen if load.is_cut else progress
         return Loaded.of(load, totals, wrong_texts(self._engine, load.sample, look), peak)
