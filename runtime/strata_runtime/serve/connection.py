@@ -18,7 +18,7 @@ _LEAST = 16
 
 
 class Connection(H11Protocol):
-    """uvicorn's, closed when a request's head is not there in time; between requests its own, shorter limit holds."""
+    """uvicorn's, closed when a request's head is not there in time; between requests its own limit holds."""
 
     head_s = 0.0
     """Seconds for a head, from the connection or the head's first byte on; 0 is any."""
