@@ -15,7 +15,7 @@ from support.compiled import compiled_provider
 
 ROOT = Path(__file__).resolve().parents[2]
 MODEL = ROOT / "examples" / "models" / "strata-tiny"
-SMALL = ("--prompt-tokens", "150", "--stream-tokens", "60", "--warm", "0.1", "--seconds", "0.3", "--compare", "6")
+SMALL = ("--prompt-tokens", "150", "--stream-tokens", "200", "--warm", "0.02", "--seconds", "0.3", "--compare", "6")
 ONCE = ("--rounds", "1")
 KNOBS = ("--engine-context", "400", "--engine-prompt-chunk", "64")
 
@@ -60,7 +60,7 @@ def test_every_scenario_in_every_mode_as_tables_json_and_plot(real, tmp_path):
                 assert len(felt["streams"]) == 2
                 assert (felt["question"] is not None) == (scenario["played"]["name"] == "followup")
         assert beside["ratios"]["longest pause, s"]["ratios"][0] > 0
-    for shown in ("a prompt of 150 tokens joins 2 streams of 60 tokens", "beside/off", "stream 2: tokens/s while"):
+    for shown in ("a prompt of 150 tokens joins 2 streams of 200 tokens", "beside/off", "stream 2: tokens/s while"):
         assert shown in done.stdout
 
 
