@@ -89,7 +89,7 @@ def make_settings(expert_format: str = "stored", draft: str = "none") -> SimpleN
     return SimpleNamespace(
         engine=SimpleNamespace(expert_format=expert_format, weight_layout="auto", context=64),
         pool=SimpleNamespace(),
-        window=SimpleNamespace(draft=draft),
+        window=SimpleNamespace(draft=draft, max_tokens=8),
         verify=SimpleNamespace(defer_cpu="0", device_plan=False, ecap=None, profile=False),
         route=SimpleNamespace(tail_skip=0),
         expert=SimpleNamespace(cache=0, profile=None, adapt=False, pcie_frac=0.0),
