@@ -1,5 +1,6 @@
 """Batches of the bundled model: every request gives the tokens that it gives alone, whatever goes on beside it."""
 
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -37,8 +38,10 @@ def load(**knobs):
     return Engine.load(MODEL, provider=compiled_provider(), environ={}, **options)
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("device", DEVICES)
+# What a GPU does takes long inline: there in the mode that takes most of it.
+@pytest.mark.parametrize(
+    ("device", "mode"), [each for each in product(DEVICES, MODES) if each[0] != "inline" or each[1] == "beside"]
+)
 def test_a_request_in_a_batch_gives_the_tokens_that_it_gives_alone(device, mode):
     tokens = 6 if device == "inline" else 24
     with load(batch_slots=4, **MODES[mode], **DEVICES[device]) as engine:
