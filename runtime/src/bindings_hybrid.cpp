@@ -155,8 +155,8 @@ void bind_hybrid(py::module_& module) {
           "end_window", [](const OwnedHostHalf& self, std::uint32_t rings) { (*self).end_window(rings); }, arg("rings"))
       .def("report", [](const OwnedHostHalf& self) { return (*self).report(); });
   module.def("make_host_half", make_host_half, arg("pool"), arg("layers"), arg("slots"), arg("owner"), arg("hidden"),
-             arg("heavy_from"), arg("timeout"), arg("present"), arg("pcie_share") = std::uintptr_t{0}, arg("entries") = std::uintptr_t{0},
-             arg("faults") = std::vector<FaultArguments>{}, arg("wedge") = -1);
+             arg("heavy_from"), arg("timeout"), arg("present"), arg("pcie_share") = std::uintptr_t{0},
+             arg("entries") = std::uintptr_t{0}, arg("faults") = std::vector<FaultArguments>{}, arg("wedge") = -1);
 }
 
 }  // namespace strata

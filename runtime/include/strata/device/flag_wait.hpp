@@ -13,8 +13,8 @@ namespace strata::device {
 // is raised to `error_value`, unless one more look finds the value. A limit is a number of looks or a time; 0 is none,
 // and without both there is no wait.
 //
-// An error word that was raised before ends it too, a while later: a window that has failed waits once, and not in every
-// layer that is still to come.
+// An error word that was raised before ends it too, a while later: a window that has failed waits once, and not in
+// every layer that is still to come.
 //
 // With a `stamp`, the ring value of the data behind the word, the word must be exactly the value, and so must the
 // stamp: a word that came early or twice raises the error word too, with kAhead or kUnstamped added.
