@@ -13,7 +13,7 @@ from strata_runtime.bench.serving.clients import Client
 from strata_runtime.bench.serving.comparing import require_comparable, wrong_texts
 from strata_runtime.bench.serving.figures import figures_of, ratios, spreads
 from strata_runtime.bench.serving.loaded import Loaded
-from strata_runtime.bench.serving.play import Prompts, fit_streams, play
+from strata_runtime.bench.serving.play import Felt, FeltStream, Prompts, fit_streams, play
 from strata_runtime.bench.serving.random_load import LoadPlan, RandomLoad
 from strata_runtime.bench.serving.scenarios import SCENARIOS, make_scenario
 from strata_runtime.bench.serving.sizes import Room, Sizes, check_slots, cold_tokens, longest_tokens, slots_of
@@ -91,7 +91,7 @@ def test_streams_stand_still_for_a_read_unless_it_is_beside_them(engine_of, name
             felt[mode] = play(batch, scenario(name), TEXT, nothing)
             batch.close()
     off, beside = felt["off"], felt["beside"]
-    assert min(stream.pause for stream in off.streams) >= 10 * PASS_S  # ten passes of 16 tokens
+    assert min(stream.pause or 0 for stream in off.streams) >= 10 * PASS_S  # ten passes of 16 tokens
     assert sum(stream.during for stream in beside.streams) > 2 * sum(stream.during for stream in off.streams)
     for each in felt.values():
         assert each.total >= each.joiner >= 10 * PASS_S
@@ -279,3 +279,10 @@ def test_texts_are_not_compared_where_they_may_differ(engine_of, knobs, says):
     require_comparable(engine.settings)
     with scope(engine.resolution, Settings, **knobs) as settings, pytest.raises(UserError, match=says):
         require_comparable(settings)
+
+
+def test_a_stream_that_ended_before_prompts_joined_felt_no_pause() -> None:
+    ended = FeltStream(None, 9.0, None, None, ())
+    going = FeltStream(0.5, 9.0, 3.0, 8.0, ((0.1, 0.5),))
+    some, every = (figures_of(Felt((stream, going), 1.0, None, 2.0)) for stream in (ended, going))
+    assert (some["longest pause, s"], every["longest pause, s"]) == (None, 0.5)

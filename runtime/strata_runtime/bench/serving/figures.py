@@ -26,8 +26,9 @@ def figures_of(sample: Sample) -> Figures:
 def _of_scenario(felt: Felt) -> Figures:
     streams = felt.streams
     kept = [stream.during / stream.before for stream in streams if stream.before and stream.during is not None]
+    felt_pauses = [stream.pause for stream in streams if stream.pause is not None]
     return {
-        "longest pause, s": max(stream.pause for stream in streams),
+        "longest pause, s": max(felt_pauses) if len(felt_pauses) == len(streams) else None,
         "rate while over before": median(kept) if kept else None,
         "joiner's first token, s": felt.joiner,
         "question's first token, s": felt.question,

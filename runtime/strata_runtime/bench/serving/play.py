@@ -16,6 +16,8 @@ from strata_runtime.progress import Progress
 _LEAST_TOKENS = 32
 _SHARE = 0.75
 """Of the tokens that a stream would draw in the time of a read by itself: it draws fewer beside it, and goes on."""
+_MARGIN = 2.0
+"""Times the tokens that the first look asks for: a rate that was low then must not end streams before prompts join."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +29,7 @@ class FeltStream:
     (when it began, since the joining; how long).
     """
 
-    pause: float
+    pause: float | None
     before: float | None
     during: float | None
     after: float | None
@@ -81,7 +83,7 @@ def fit_streams(batch: Batch, scenario: Scenario, text: Sequence[int], room: int
     wait(streams, tick)
     _require([joiner, *streams], scenario)
     read_s = (joiner.first_s or 0.0) * len(scenario.joiners)
-    wanted = drawn / scenario.warm_s * (scenario.warm_s + _SHARE * read_s)
+    wanted = _MARGIN * drawn / scenario.warm_s * (scenario.warm_s + _SHARE * read_s)
     return replace(scenario, stream_tokens=min(room, max(_LEAST_TOKENS, math.ceil(wanted))))
 
 
@@ -136,7 +138,7 @@ def _felt(began: float, streams: Sequence[Client], joiners: Sequence[Client], qu
 def _felt_stream(stream: Client, began: float, read: float) -> FeltStream:
     pauses = stream.pauses(began)
     return FeltStream(
-        pause=max((seconds for _, seconds in pauses), default=0.0),
+        pause=max((seconds for _, seconds in pauses), default=None),
         before=stream.rate(stream.times[0], began),
         during=stream.rate(began, read),
         after=stream.rate(read, stream.times[-1]),
