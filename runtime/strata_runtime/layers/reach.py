@@ -35,7 +35,7 @@ class Part:
 
     def rows(self, x: torch.Tensor) -> int:
         """Where the part's rows of `x` [tokens of the pass, columns], contiguous, begin."""
-        return x.data_ptr() + self.first * x.stride(0) * x.itemsize
+        return x.data_ptr() + self.first * x.stride(0) * x.itemsize if self.first else x.data_ptr()
 
 
 Reach = tuple[Part, ...]
