@@ -6,6 +6,7 @@ import torch
 
 from strata_runtime.drafts.drafter import Drafter
 from strata_runtime.drafts.width import Width
+from strata_runtime.layers.outcome import Rows
 from strata_runtime.request import Acceptance, Chunk, FinishReason, Request
 from strata_runtime.sampling import Row, Sampler
 from strata_runtime.text.stream import TextStream
@@ -59,7 +60,7 @@ class Decoding:
         """Return what the next pass is to read of this text. `width` chooses how much, and learns from it."""
         return self._windows.propose(self.limit - len(self.token_ids), width)
 
-    def give(self, rows: Row, states: torch.Tensor | None) -> None:
+    def give(self, rows: Rows, states: torch.Tensor | None) -> None:
         """Take what was read of the first ids of the proposal: see `Windows.give`."""
         self._windows.give(rows, states)
 
@@ -73,7 +74,10 @@ class Decoding:
         if self.limit == 0:
             self.finish = "length"
             return Chunk("", None, "length")
-        token = self._sampler.draw(self.row, len(self.request.ids) + len(self.token_ids))
+        if self._sampler.takes_best:
+            token = self._windows.best
+        else:
+            token = self._sampler.draw(self.row, len(self.request.ids) + len(self.token_ids))
         self._sampler.accept(token)
         self._windows.take(token)
         self.token_ids.append(token)

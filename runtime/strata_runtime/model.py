@@ -32,7 +32,8 @@ from strata_runtime.layers.kv_cache import KVCache
 from strata_runtime.layers.linear import Linear, floats
 from strata_runtime.layers.mtp import Mtp
 from strata_runtime.layers.norm import RmsNorm
-from strata_runtime.layers.passes import Outcome, Pass
+from strata_runtime.layers.outcome import Outcome
+from strata_runtime.layers.passes import Pass
 from strata_runtime.layers.pool import PoolCompute
 from strata_runtime.layers.reach import Reach
 from strata_runtime.layers.stack import Layer, MixturePlace, load_layers
@@ -235,12 +236,14 @@ class Model:
     def joint_window(self, parts: Sequence[tuple[Sequence[int], KVCache]], states: torch.Tensor | None) -> Outcome:
         """Read a verify window of several texts, each behind what is in a cache of its own.
 
-        parts: ids, inside the vocabulary, and cache; together up to `most_rows` tokens, which their caches have room
-        for. Each one's bits are those of a window of its text alone. states: see `forward`. Returns logits of all rows,
-        until the next window. Some may not be finite: the others are none the worse.
+        parts: ids, inside the vocabulary, and cache; together up to `most_rows` tokens. Each one's bits are those of a
+        window of its text alone. states: see `forward`. Returns logits of all rows, until the next window. Some may not
+        be finite: the others are none the worse.
 
-        Raises `StallError` as `forward` does; the caches are as before then.
+        Raises `UserError` when a cache is full, and `StallError` as `forward` does; the caches are as before then.
         """
+        for some, cache in parts:
+            cache.require(len(some))
         ids = [token for some, _ in parts for token in some]
         sizes = tuple((len(some), cache) for some, cache in parts)
         with self._compute.passing(), told_what_to_lower(f"a window of {len(ids)} tokens"):

@@ -13,6 +13,7 @@ from strata_runtime.drafts.drafter import Drafter
 from strata_runtime.errors import NotFiniteError, StallError, UserError
 from strata_runtime.hybrid.placement import ExpertProfile
 from strata_runtime.layers.kv_cache import KVCache
+from strata_runtime.layers.outcome import Rows
 from strata_runtime.phases import WindowPhases
 from strata_runtime.progress import Progress
 from strata_runtime.sampling import Row
@@ -89,21 +90,23 @@ class Reader:
             progress(len(ids), len(ids))
         return row
 
-    def window(self, owner: object, at: int, ids: Sequence[int], wants_states: bool) -> tuple[Row, torch.Tensor | None]:
+    def window(
+        self, owner: object, at: int, ids: Sequence[int], wants_states: bool
+    ) -> tuple[Rows, torch.Tensor | None]:
         """Read a token of the owner's text at position `at` and drafts behind it, and forget what was behind `at`.
 
-        Returns logits of each, float32 [n, vocab], and states [n, hidden_size] when they are wanted. Without the drafts
-        (n = 1) when the network's output for them is not finite: they may never become part of the text.
+        Returns logits of each, and states [n, hidden_size] when they are wanted. A draft whose output is not finite is
+        left out with all behind it: it may never become part of the text.
 
         Raises `UserError` as `read` does, when another owner began meanwhile, and when the window came to no end.
         """
         states = self._model.new_states(len(ids)) if wants_states else None
-        try:
-            return self._all(owner, at, ids, states, window=True), states
-        except NotFiniteError:
-            if len(ids) == 1:
-                raise
-        return self.window(owner, at, ids[:1], wants_states)
+        with self._reading(owner, at):
+            outcome = self._model.joint_window(((ids, self._cache),), states)
+        finite = outcome.finite_rows(0, len(ids))
+        if not finite:
+            raise NotFiniteError(at)
+        return Rows(outcome, 0, finite), None if states is None else states[:finite]
 
     def rows(self, owner: object, ids: Sequence[int], width: int | None = None) -> Iterator[Row]:
         """Read a whole text; yield the logits of every token, float32 [n, vocab], pass by pass.

@@ -132,6 +132,11 @@ class Sampler:
         if self._penalises:
             self._seen[np.fromiter(seen, dtype=np.int64)] = True
 
+    @property
+    def takes_best(self) -> bool:
+        """Whether each draw is the most probable token of the raw logits, the lowest id among equals."""
+        return self.params.temperature == 0 and not self._penalises
+
     def accept(self, token: int) -> None:
         """Count a token as part of the text; later draws penalise it."""
         if self._penalises:

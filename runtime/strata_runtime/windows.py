@@ -10,6 +10,7 @@ import torch
 
 from strata_runtime.drafts.drafter import Best, Drafter
 from strata_runtime.drafts.width import Width
+from strata_runtime.layers.outcome import Outcome, Rows
 from strata_runtime.request import Acceptance
 from strata_runtime.sampling import Row
 
@@ -37,7 +38,7 @@ class _Window:
 
     at: int
     ids: Sequence[int]
-    rows: Row
+    rows: Rows
     states: torch.Tensor | None
     seconds: float
     width: Width | None
@@ -75,7 +76,8 @@ class Windows:
 
     def begin(self, at: int, token: int, row: Row) -> None:
         """Take the logits, float32 [vocab], of the prompt's last token, at position `at`."""
-        self._window = _Window(at, (token,), row[None], None, 0.0, None)
+        rows = Rows(Outcome.on_cpu(torch.from_numpy(row[None])), 0, 1)
+        self._window = _Window(at, (token,), rows, None, 0.0, None)
 
     @property
     def is_waiting(self) -> bool:
@@ -85,8 +87,12 @@ class Windows:
     @property
     def row(self) -> Row:
         """The logits of the next token, float32 [vocab]."""
-        row: Row = self._open.rows[self._open.right]
-        return row
+        return self._open.rows.row(self._open.right)
+
+    @property
+    def best(self) -> int:
+        """The most probable next token, the lowest id among equals."""
+        return self._open.rows.best(self._open.right)
 
     def propose(self, room: int, width: Width) -> Proposal:
         """Return what the next window is to read. room: how many tokens may still be drawn, at least 1."""
@@ -101,12 +107,12 @@ class Windows:
         self._proposal = Proposal(at, [self._newest, *drafts], width, began)
         return self._proposal
 
-    def give(self, rows: Row, states: torch.Tensor | None) -> None:
-        """Take what was read of the proposal's first ids: logits, float32 [n, vocab], and states if they are wanted."""
+    def give(self, rows: Rows, states: torch.Tensor | None) -> None:
+        """Take what was read of the proposal's first ids: logits, and states [n, hidden_size] if they are wanted."""
         proposal = self._proposal
         assert proposal is not None
         seconds = perf_counter() - proposal.began
-        self._window = _Window(proposal.at, proposal.ids[: len(rows)], rows, states, seconds, proposal.width)
+        self._window = _Window(proposal.at, proposal.ids[: rows.count], rows, states, seconds, proposal.width)
         self._windows += 1
 
     def take(self, token: int) -> None:

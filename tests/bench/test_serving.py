@@ -20,6 +20,7 @@ from strata_runtime.bench.serving.sizes import Room, Sizes, check_slots, cold_to
 from strata_runtime.bench.serving.steadiness import Steadiness
 from strata_runtime.errors import UserError
 from strata_runtime.knobs.scope import scope
+from strata_runtime.layers.outcome import Outcome
 from support.fake_engine import FakeModel, Settings, hashed, load_engine
 from support.text_models import write_folder
 
@@ -43,7 +44,7 @@ class Mixing(FakeModel):
     def joint_window(self, parts, states):
         outcome = super().joint_window(parts, states)
         if len(parts) > 1:
-            outcome.logits = outcome.logits.flip(-1)
+            return Outcome.on_cpu(outcome.logits.flip(-1))
         return outcome
 
 

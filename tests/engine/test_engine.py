@@ -265,7 +265,7 @@ def test_a_failing_network_ends_the_generation_and_not_the_engine(monkeypatch, f
 
     engine = load_engine(monkeypatch, folder, FakeModel(VOCAB, logits))
     generation = engine.generate("abc", GREEDY)
-    with pytest.raises(UserError, match="position 5 is not finite"):
+    with pytest.raises(UserError, match="position 4 is not finite"):
         generation.run()
     assert len(generation.result.token_ids) == 2
     assert engine.generate("abc", GREEDY, max_tokens=1).run().finish_reason == "length"
@@ -419,7 +419,7 @@ def test_closing_from_another_thread_ends_a_pass_with_the_same_message(engine_sa
         engine.close()
         raise RuntimeError("the pool is closed")
 
-    engine.model.forward = closed_meanwhile
+    engine.model.joint_window = closed_meanwhile
     with pytest.raises(UserError, match="engine is closed"):
         next(generation)
 

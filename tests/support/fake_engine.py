@@ -12,7 +12,9 @@ import numpy as np
 import torch
 
 from strata_runtime.engine import Engine
+from strata_runtime.errors import NotFiniteError
 from strata_runtime.knobs import KnobInfo, Range, Source
+from strata_runtime.layers.outcome import Outcome
 from strata_runtime.model import ModelInfo
 
 
@@ -200,13 +202,20 @@ class FakeModel:
         for token in ids.tolist():
             cache.ids.append(token)
             rows.append(self.logits(cache.ids))
-        return torch.from_numpy(np.stack(rows if logits == "all" else rows[-1:]).astype(np.float32))
+        found = np.stack(rows if logits == "all" else rows[-1:]).astype(np.float32)
+        if not np.isfinite(found).all():
+            cache.truncate(cache.length - len(ids))
+            raise NotFiniteError(cache.length + len(ids) - 1)
+        return torch.from_numpy(found)
 
     def joint_window(self, parts, states):
         assert not self.closed
-        assert self.lane == 0
+        assert self.lane in (None, 0)
         assert 0 < sum(len(ids) for ids, _ in parts) <= self.most_rows
-        self.windows.append([(len(ids), cache.length) for ids, cache in parts])
+        if self.lane is None:  # an engine's own text
+            self.passes += [(len(ids), cache.length, "all") for ids, cache in parts]
+        else:
+            self.windows.append([(len(ids), cache.length) for ids, cache in parts])
         rows = []
         for ids, cache in parts:
             for token in ids:
@@ -215,7 +224,7 @@ class FakeModel:
                 cache.ids.append(token)
                 rows.append(self.logits(cache.ids))
         logits = torch.from_numpy(np.stack(rows).astype(np.float32))
-        return SimpleNamespace(logits=logits, total=float(logits.sum()))
+        return Outcome.on_cpu(logits)
 
     @property
     def lane(self):

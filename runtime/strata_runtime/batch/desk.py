@@ -80,7 +80,7 @@ class Desk:
         assert job is not None and job.decoding is not None
         decoding = job.decoding
         while decoding.finish is None and not decoding.is_waiting and not job.is_cancelled:
-            row = decoding.row
+            row = None if job.logprobs is None else decoding.row
             try:
                 chunk = decoding.step()
             except Exception as problem:  # noqa: BLE001  (it ends these requests alone)
@@ -91,7 +91,7 @@ class Desk:
             if token is not None:
                 self.counter.drew(1)
                 self.counter.add(generated_tokens=1)
-                told = None if job.logprobs is None else logprobs_of(row, token, job.logprobs)
+                told = None if row is None or job.logprobs is None else logprobs_of(row, token, job.logprobs)
             if chunk.finish is not None:
                 self._end(job)
                 self.counter.add(finished=1)

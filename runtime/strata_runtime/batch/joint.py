@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from strata_runtime.batch.slots import Slot
 from strata_runtime.decoding import Decoding
 from strata_runtime.drafts.width import FixedWidth, MeasuredWidth, Width
 from strata_runtime.errors import NotFiniteError
+from strata_runtime.layers.outcome import Rows
 from strata_runtime.model import Model
 from strata_runtime.windows import Proposal
 
@@ -79,22 +77,16 @@ class JointWindow:
         wanted = any(part.decoding.drafter.wants_states for part in self._parts)
         states = self._model.new_states(tokens) if wanted else None
         outcome = self._model.joint_window([(part.proposal.ids, part.slot.cache) for part in self._parts], states)
-        rows, is_finite = outcome.logits.numpy(), math.isfinite(outcome.total)
         failed: list[tuple[Slot, Exception]] = []
         first = 0
         for part in self._parts:
             count = len(part.proposal.ids)
-            stop = first + (count if is_finite else _finite(rows[first : first + count]))
-            if stop == first:
+            finite = outcome.finite_rows(first, first + count)
+            if not finite:
                 failed.append((part.slot, NotFiniteError(part.proposal.at)))
             else:
                 own = states if part.decoding.drafter.wants_states else None
-                part.decoding.give(rows[first:stop], None if own is None else own[first:stop])
+                rows = Rows(outcome, first, finite)
+                part.decoding.give(rows, None if own is None else own[first : first + finite])
             first += count
         return failed
-
-
-def _finite(rows: np.ndarray[tuple[int, int], np.dtype[np.float32]]) -> int:
-    """How many rows are finite in front of any that is not."""
-    bad = np.flatnonzero(~np.isfinite(rows).all(axis=-1))
-    return int(bad[0]) if bad.size else len(rows)

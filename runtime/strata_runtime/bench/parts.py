@@ -104,6 +104,10 @@ class _Timed:
     def key(self) -> Hashable:
         return self._executor.key
 
+    @property
+    def is_on_pool(self) -> bool:
+        return self._executor.is_on_pool
+
     def passing(self, tokens: int) -> AbstractContextManager[None]:
         return self._executor.passing(tokens)
 

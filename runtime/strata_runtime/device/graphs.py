@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Hashable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 
 from strata_runtime.device.compute import DeviceCompute
-from strata_runtime.device.streams import make_stream, sleeping_event
-from strata_runtime.layers.passes import Body, Eager, Outcome, Pass
+from strata_runtime.device.streams import make_stream
+from strata_runtime.layers.outcome import Outcome
+from strata_runtime.layers.passes import Body, Eager, Pass
 
 _MOST = 64
 """Graphs that are kept: those used last. Texts that share windows divide them in many ways."""
@@ -18,15 +20,13 @@ _MOST = 64
 
 @dataclass(frozen=True, slots=True)
 class _Captured:
-    """A graph, and what it writes: logits and their sum, on the device and on the host, and states if wanted."""
+    """A graph, and what it writes: logits, a digest of them (here and on the host), and states if wanted."""
 
     graph: torch.cuda.CUDAGraph
     logits: torch.Tensor
-    total: torch.Tensor
-    on_host: torch.Tensor
-    total_on_host: torch.Tensor
+    digest: torch.Tensor
+    digest_on_host: torch.Tensor
     states: torch.Tensor | None
-    done: torch.cuda.Event
 
 
 class Graphs:
@@ -39,6 +39,7 @@ class Graphs:
         self._compute = compute
         self._eager = Eager(compute)
         self._captured: OrderedDict[Hashable, _Captured | None] = OrderedDict()
+        self._on_host: dict[torch.Size, torch.Tensor] = {}
         # Graphs share memory when they are captured on the same stream. Their kernels keep its priority wherever they
         # are launched.
         self._stream = make_stream(compute.device, goes_first=True) if compute.device.type == "cuda" else None
@@ -53,8 +54,7 @@ class Graphs:
             key = self._key(work)
             if self._compute.device.type != "cuda" or key not in self._captured:
                 self._keep(key, None)
-                logits = self._once(body, work)
-                return Outcome(logits.cpu(), float(logits.sum()))
+                return Outcome.on_cpu(self._once(body, work).cpu())
             captured = self._captured[key] or self._capture(body, work)
             self._keep(key, captured)
             return self._replay(captured, work)
@@ -95,20 +95,40 @@ class Graphs:
             graph.capture_begin(pool=self._pool(), capture_error_mode="thread_local")
             try:
                 logits = self._once(body, captured)
-                total = logits.sum()
+                digest = self._digest(logits)
             finally:
                 graph.capture_end()
         outside.wait_stream(stream)
-        on_host, total_on_host = (torch.empty(each.shape, pin_memory=True) for each in (logits, total))
-        return _Captured(graph, logits, total, on_host, total_on_host, states, sleeping_event())
+        on_host = torch.empty_like(digest, device="cpu", pin_memory=True)
+        return _Captured(graph, logits, digest, on_host, states)
+
+    def _digest(self, logits: torch.Tensor) -> torch.Tensor:
+        """Return the most probable token of each row and the bits of the sum over all logits, int32 [rows + 1]."""
+        rows, columns = logits.shape
+        compute = self._compute
+        digest = compute.empty(rows + 1, dtype=torch.int32)
+        compute.native.device.argmax(rows, columns, logits.data_ptr(), digest.data_ptr(), compute.stream)
+        torch.sum(logits.view(-1), 0, keepdim=True, out=digest[rows:].view(torch.float32))
+        return digest
 
     def _replay(self, captured: _Captured, work: Pass) -> Outcome:
         captured.graph.replay()
-        captured.on_host.copy_(captured.logits, non_blocking=True)
-        captured.total_on_host.copy_(captured.total, non_blocking=True)
+        captured.digest_on_host.copy_(captured.digest, non_blocking=True)
         if work.states is not None and captured.states is not None:
             work.states.copy_(captured.states, non_blocking=True)
-        # Asleep: a thread that spins would take a core from the pool while windows wait for it.
-        captured.done.record()
-        captured.done.synchronize()
-        return Outcome(captured.on_host, float(captured.total_on_host))
+        if work.executor.is_on_pool:
+            self._compute.settle()
+        else:
+            torch.cuda.current_stream(self._compute.device).synchronize()
+        *best, _ = captured.digest_on_host.tolist()
+        total = float(captured.digest_on_host[-1:].view(torch.float32))
+        return Outcome(total, partial(self._fetch, captured.logits), best)
+
+    @torch.inference_mode()
+    def _fetch(self, logits: torch.Tensor) -> torch.Tensor:
+        if logits.shape not in self._on_host:
+            self._on_host[logits.shape] = torch.empty_like(logits, device="cpu", pin_memory=True)
+        on_host = self._on_host[logits.shape]
+        on_host.copy_(logits, non_blocking=True)
+        torch.cuda.current_stream(self._compute.device).synchronize()
+        return on_host

@@ -18,6 +18,7 @@ class Inputs:
 
     def __init__(self, device: torch.device) -> None:
         self._staged = torch.zeros(_WRITTEN, dtype=torch.int32, pin_memory=device.type == "cuda")
+        self._numbers = self._staged.numpy()
         self._memory = torch.zeros(_WRITTEN + 1, dtype=torch.int32, device=device)
 
     def ids(self, tokens: int) -> torch.Tensor:
@@ -35,6 +36,6 @@ class Inputs:
 
     def write(self, ids: Sequence[int], positions: Sequence[int]) -> None:
         """Write ids and positions on the current stream. What was written before must have been read."""
-        self._staged[: len(ids)] = torch.tensor(ids, dtype=torch.int32)
-        self._staged[_POSITIONS : _POSITIONS + len(positions)] = torch.tensor(positions, dtype=torch.int32)
+        self._numbers[: len(ids)] = ids
+        self._numbers[_POSITIONS : _POSITIONS + len(positions)] = positions
         self._memory[:_WRITTEN].copy_(self._staged, non_blocking=True)

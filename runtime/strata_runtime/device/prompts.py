@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
@@ -17,7 +17,7 @@ from strata_runtime.layers.buffers import Buffers
 from strata_runtime.layers.executor import Executor, ExpertLayer
 from strata_runtime.phases import Laps, NoLaps
 
-_DECODED_BYTES = 1 << 30  # of weights in floats at a time
+_DECODED_BYTES = 1 << 29  # of weights in floats at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,32 +52,40 @@ class ExpertStore(Protocol):
 
 
 def experts_together(network: Network, precision: Precision) -> int:
-    """Return how many experts of a layer are in floats at a time."""
-    return max(1, min(network.experts, _DECODED_BYTES // _expert_bytes(network, precision)))
+    """Return how many experts of a layer have a matrix in floats at a time."""
+    return max(1, min(network.experts, _DECODED_BYTES // _matrix_bytes(network, precision)))
 
 
 def decoded_bytes(network: Network, precision: Precision) -> int:
     """Return the bytes of a device that weights in floats take on each lane."""
-    return experts_together(network, precision) * _expert_bytes(network, precision)
+    return experts_together(network, precision) * _matrix_bytes(network, precision)
 
 
-def _expert_bytes(network: Network, precision: Precision) -> int:
-    return 3 * network.hidden_size * network.expert_width * precision.products.itemsize
+def _matrix_bytes(network: Network, precision: Precision) -> int:
+    return network.hidden_size * network.expert_width * precision.products.itemsize
 
 
 class Prompts:
-    """Computes all experts of a layer from weights in floats, a number of experts at a time. Implements `Executor`."""
+    """Computes all experts of a layer from weights in floats, one matrix of several experts at a time.
+
+    Implements `Executor`.
+    """
 
     def __init__(self, compute: DeviceCompute, network: Network, store: ExpertStore) -> None:
         self.laps: Laps = NoLaps()
         self._compute, self._network, self._store = compute, network, store
         self._together = experts_together(network, compute.precision)
-        self._decoded: dict[int, Sequence[torch.Tensor]] = {}  # by lane
+        self._decoded: dict[int, torch.Tensor] = {}  # by lane
 
     @property
     def key(self) -> Hashable:
         """See `Executor`."""
         return None
+
+    @property
+    def is_on_pool(self) -> bool:
+        """See `Executor`."""
+        return False
 
     def passing(self, tokens: int) -> AbstractContextManager[None]:
         """See `Executor`."""
@@ -120,19 +128,21 @@ class Prompts:
 
     def _experts(self, layer: int, experts: range, rows: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
         """Multiply rows that are sorted by expert; those of the i-th end before row ends[i]."""
-        triple = self._store.on_device(layer, experts)
-        gate, up, down = (self._floats(number, matrices, len(experts)) for number, matrices in enumerate(triple))
-        middle = silu(_grouped(rows, gate, ends).float()) * _grouped(rows, up, ends).float()
-        return _grouped(middle.to(rows.dtype), down, ends)
+        gate, up, down = self._store.on_device(layer, experts)
+        count = len(experts)
+        middle = silu(_grouped(rows, self._floats(gate, count), ends).float())
+        middle *= _grouped(rows, self._floats(up, count), ends)
+        return _grouped(middle.to(rows.dtype), self._floats(down, count), ends)
 
-    def _floats(self, number: int, matrices: Matrices, count: int) -> torch.Tensor:
+    def _floats(self, matrices: Matrices, count: int) -> torch.Tensor:
+        """Decode matrices into the memory that the last ones had: what reads them has been launched."""
         compute, precision = self._compute, self._compute.precision
         lane = compute.lanes.current
         if lane not in self._decoded:
             size = self._together * self._network.hidden_size * self._network.expert_width
-            self._decoded[lane] = [compute.empty(size, dtype=precision.products) for _ in range(3)]
+            self._decoded[lane] = compute.empty(size, dtype=precision.products)
         shape = count, matrices.rows, matrices.columns
-        out = self._decoded[lane][number][: count * matrices.rows * matrices.columns].view(shape)
+        out = self._decoded[lane][: count * matrices.rows * matrices.columns].view(shape)
         compute.native.device.to_floats_many(
             matrices.format,
             matrices.rows,
@@ -177,6 +187,11 @@ class BySize:
     def key(self) -> Hashable:
         """See `Executor`."""
         return self._now.key
+
+    @property
+    def is_on_pool(self) -> bool:
+        """See `Executor`."""
+        return self._now.is_on_pool
 
     def passing(self, tokens: int) -> AbstractContextManager[None]:
         """See `Executor`."""

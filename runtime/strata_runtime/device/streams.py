@@ -1,6 +1,7 @@
 """Streams of a GPU, and waits for them that leave the core to others.
 
-Torch's own waits spin: on a core that a worker of the pool is pinned to, a window takes several times as long.
+Torch's own waits spin, which is the shortest wait where nobody needs the core. On one that a worker of the pool is
+pinned to, a window takes several times as long.
 """
 
 from __future__ import annotations

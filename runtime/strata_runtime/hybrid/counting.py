@@ -25,6 +25,11 @@ class Counting:
         """See `Executor`."""
         return self._executor.key
 
+    @property
+    def is_on_pool(self) -> bool:
+        """See `Executor`."""
+        return self._executor.is_on_pool
+
     def passing(self, tokens: int) -> AbstractContextManager[None]:
         """See `Executor`."""
         return self._executor.passing(tokens)

@@ -95,6 +95,11 @@ class Hybrid:
         """See `Executor`."""
         return self._is_resident, self._half
 
+    @property
+    def is_on_pool(self) -> bool:
+        """See `Executor`."""
+        return not self._is_resident
+
     @contextmanager
     def passing(self, tokens: int) -> Iterator[None]:
         """See `Executor`. Raises `StallError` with a report; the next window works again."""

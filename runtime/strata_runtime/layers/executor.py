@@ -44,6 +44,11 @@ class Executor(Protocol):
         """Changes when the operations of a pass would be others. To be asked inside `passing`."""
         ...
 
+    @property
+    def is_on_pool(self) -> bool:
+        """Whether the pool's workers have a part in the pass. To be asked inside `passing`."""
+        ...
+
     def passing(self, tokens: int) -> AbstractContextManager[None]:
         """Go around one pass over so many tokens. Raises `UserError` when it fails for want of an answer."""
         ...
@@ -78,6 +83,11 @@ class Direct:
     def key(self) -> Hashable:
         """See `Executor`."""
         return None
+
+    @property
+    def is_on_pool(self) -> bool:
+        """See `Executor`."""
+        return True
 
     @contextmanager
     def passing(self, tokens: int) -> Iterator[None]:

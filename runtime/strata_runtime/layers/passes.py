@@ -11,6 +11,7 @@ import torch
 from strata_runtime.layers.compute import Compute
 from strata_runtime.layers.executor import Executor
 from strata_runtime.layers.kv_cache import KVCache
+from strata_runtime.layers.outcome import Outcome
 from strata_runtime.layers.reach import Reach
 
 Logits = Literal["last", "all"]
@@ -42,19 +43,11 @@ class Body(Protocol):
     def __call__(self, ids: torch.Tensor, reach: Reach, work: Pass) -> torch.Tensor: ...  # noqa: D102
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """Logits, float32 [n, vocab_size] on the CPU, and their sum, which is finite when they are."""
-
-    logits: torch.Tensor
-    total: float
-
-
 class Runner(Protocol):
     """Runs the operations of passes."""
 
     def run(self, body: Body, work: Pass) -> Outcome:
-        """Return what has been computed. The next window may write its logits to the same memory."""
+        """Return what has been computed."""
         ...
 
 
@@ -71,4 +64,4 @@ class Eager:
             logits = body(compute.token_ids(work.ids), compute.reach(work.parts), work)
             compute.settle()
             # One sum is a fifth of the time of looking at every value; it is not finite when a value is not.
-            return Outcome(logits.cpu(), float(logits.sum()))
+            return Outcome(float(logits.sum()), logits.cpu)

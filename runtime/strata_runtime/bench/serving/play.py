@@ -14,6 +14,8 @@ from strata_runtime.errors import UserError
 from strata_runtime.progress import Progress
 
 _LEAST_TOKENS = 32
+_WARM_TOKENS = 8
+"""Drawn before anything is measured: the first windows of a GPU prepare those that follow."""
 _SHARE = 0.75
 """Of the tokens that a stream would draw in the time of a read by itself: it draws fewer beside it, and goes on."""
 _MARGIN = 2.0
@@ -74,6 +76,7 @@ def fit_streams(batch: Batch, scenario: Scenario, text: Sequence[int], room: int
     Plays its begin, with one prompt.
     """
     prompts = Prompts(text)
+    wait([ask(batch, prompts(STREAM_PROMPT), _WARM_TOKENS) for _ in range(scenario.streams)], tick)
     streams = [ask(batch, prompts(STREAM_PROMPT), room) for _ in range(scenario.streams)]
     rest(scenario.warm_s, tick)
     drawn, joiner = min(len(stream.tokens) for stream in streams), ask(batch, prompts(scenario.joiners[0]), 1)
