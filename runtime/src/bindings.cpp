@@ -22,7 +22,7 @@ namespace strata {
 namespace {
 
 // Version of the protocol in strata_runtime/native.py.
-constexpr int kAbiVersion = 13;
+constexpr int kAbiVersion = 14;
 
 PoolOptions pool_options(const Knobs& knobs) {
   const Pinning pinning = knobs.pool_pin == PoolPin::kOn    ? Pinning::kOn

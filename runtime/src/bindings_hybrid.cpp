@@ -152,6 +152,13 @@ void bind_hybrid(py::module_& module) {
           arg("signal"))
       .def("begin_window", [](const OwnedHostHalf& self) { (*self).begin_window(); })
       .def(
+          "await_answers",
+          [](const OwnedHostHalf& self, std::uint32_t rings) {
+            const py::gil_scoped_release release;
+            (*self).await_answers(rings);
+          },
+          arg("rings"))
+      .def(
           "end_window", [](const OwnedHostHalf& self, std::uint32_t rings) { (*self).end_window(rings); }, arg("rings"))
       .def("report", [](const OwnedHostHalf& self) { return (*self).report(); });
   module.def("make_host_half", make_host_half, arg("pool"), arg("layers"), arg("slots"), arg("owner"), arg("hidden"),

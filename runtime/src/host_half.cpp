@@ -106,6 +106,7 @@ struct HostHalf::State {
   mutable std::mutex mutex;  // guards what follows
   std::condition_variable changed;
   bool ended = false;
+  std::uint32_t awaited = 0;  // ring value whose answer somebody sleeps for
   std::string failure;
   std::string words;                              // as they stood when they were released
   std::optional<Clock::time_point> asked_to_end;  // when `stop` or `end` was called first
@@ -155,6 +156,7 @@ struct HostHalf::State {
       if (words.empty()) words = board.describe();
     }
     board.release();
+    changed.notify_all();
   }
 
   void fail(const std::string& why) {
@@ -264,7 +266,11 @@ struct HostHalf::State {
     });
     if (!heavy_done) raise(Signal::kPartialReady, ring);
     raise(Signal::kRowsReady, ring);
-    answered.store(ring, std::memory_order_relaxed);
+    {
+      const std::lock_guard lock(mutex);
+      answered.store(ring, std::memory_order_relaxed);
+      if (ring == awaited) changed.notify_all();
+    }
     enter(Stage::kIdle);
   }
 
@@ -423,6 +429,15 @@ void HostHalf::begin_window() {
   if (state_->board.released()) throw StallError("this window was released and runs no more\n" + report());
   state_->board.watch(true);
   state_->pool->pool.stay_awake(true);
+}
+
+void HostHalf::await_answers(std::uint32_t rings) {
+  require_owner();
+  std::unique_lock lock(state_->mutex);
+  state_->awaited = ring_ + rings;
+  state_->changed.wait_for(lock, state_->options.timeout, [&] {
+    return state_->answered.load(std::memory_order_relaxed) >= state_->awaited || state_->board.released();
+  });
 }
 
 void HostHalf::end_window(std::uint32_t rings) {

@@ -289,6 +289,7 @@ class Model:
         buffers = self._workspace.buffers(ids.shape[0])
         self._embedding(ids, buffers.hidden)
         for index, layer in enumerate(self._layers):
+            work.before_layer(index)
             layer(buffers, reach, index, work.executor)
             self.layers_passed += not work.is_window
         result = self._logits(buffers.hidden, work.logits, work.states)

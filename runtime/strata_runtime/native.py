@@ -14,7 +14,7 @@ from typing import Protocol
 from strata_runtime.native_device import DeviceKernels
 from strata_runtime.native_layers import HeadRules, HeadShape
 
-ABI_VERSION = 13
+ABI_VERSION = 14
 """Version of the protocol below; a compiled module that says another one is refused before it is imported."""
 
 
@@ -136,6 +136,10 @@ class HostHalf(Protocol):
 
     def begin_window(self) -> None:
         """Look for the doorbell without sleeping from now on."""
+        ...
+
+    def await_answers(self, rings: int) -> None:
+        """Sleep until so many more ring values were answered, the words were released, or the timeout has passed."""
         ...
 
     def end_window(self, rings: int) -> None:

@@ -244,6 +244,31 @@ def test_a_wedged_pool_ends_in_a_report_and_another_half_works(make: Any, gate: 
     ask(make(), ("rows_ready",))
 
 
+def test_who_sleeps_for_answers_is_woken_by_the_last_one(make: Any) -> None:
+    half = make()
+    ids, weights, x = routes(4, 5)
+    for layer in (0, 1):
+        ring = half.publish(layer, ids, weights, x)
+        half.half.await_answers(0)
+        assert half.half.ring == ring
+        is_cpus = half.owner[: ids.size] == CPU
+        assert (half.rows[: ids.size][is_cpus] == half.expected(layer, ids, x)[is_cpus]).all()
+
+
+def test_who_sleeps_for_answers_is_woken_by_a_release_and_by_the_timeout(make: Any, gate: Gate) -> None:
+    half = make(timeout=50 * MS, wedge=gate.file)
+    ids, weights, x = routes(2, 1)
+    half.publish(0, ids, weights, x)
+    half.half.await_answers(0)  # the pool is stuck: after the timeout
+    assert "computing the first rows" in half.half.report()
+    patient = make(timeout=3600 * 1000 * MS)
+    sleeper = threading.Thread(target=patient.half.await_answers, args=(1,))  # nobody rings
+    sleeper.start()
+    patient.half.stop(2.0)
+    sleeper.join(20)
+    assert not sleeper.is_alive()
+
+
 def threads() -> int:
     return len(list(Path("/proc/self/task").iterdir()))
 

@@ -104,9 +104,8 @@ class _Timed:
     def key(self) -> Hashable:
         return self._executor.key
 
-    @property
-    def is_on_pool(self) -> bool:
-        return self._executor.is_on_pool
+    def rest(self) -> None:
+        self._executor.rest()
 
     def passing(self, tokens: int) -> AbstractContextManager[None]:
         return self._executor.passing(tokens)

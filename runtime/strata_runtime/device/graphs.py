@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
@@ -14,15 +14,18 @@ from strata_runtime.device.streams import make_stream
 from strata_runtime.layers.outcome import Outcome
 from strata_runtime.layers.passes import Body, Eager, Pass
 
+_FIRST_LAYERS = 2
+"""Of a window, which are a graph of their own: they run while the rest of it is launched, which takes as long."""
+
 _MOST = 64
 """Graphs that are kept: those used last. Texts that share windows divide them in many ways."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Captured:
-    """A graph, and what it writes: logits, a digest of them (here and on the host), and states if wanted."""
+    """Graphs that follow each other, and what they write: logits, their digest (on the host too), states if wanted."""
 
-    graph: torch.cuda.CUDAGraph
+    graphs: tuple[torch.cuda.CUDAGraph, ...]
     logits: torch.Tensor
     digest: torch.Tensor
     digest_on_host: torch.Tensor
@@ -81,26 +84,33 @@ class Graphs:
 
         It is that of one which is there: torch takes no memory again that no graph has any more.
         """
-        return next((each.graph.pool() for each in self._captured.values() if each is not None), None)
+        return next((each.graphs[0].pool() for each in self._captured.values() if each is not None), None)
 
     def _capture(self, body: Body, work: Pass) -> _Captured:
-        graph = torch.cuda.CUDAGraph()
         states = None if work.states is None else torch.empty_like(work.states)
-        captured = Pass(work.ids, work.parts, work.executor, work.logits, states, is_window=True)
+        graphs = [torch.cuda.CUDAGraph()]
+
+        def cut(layer: int) -> None:
+            if layer == _FIRST_LAYERS:
+                graphs[-1].capture_end()
+                graphs.append(torch.cuda.CUDAGraph())
+                graphs[-1].capture_begin(pool=graphs[0].pool(), capture_error_mode="thread_local")
+
+        captured = replace(work, states=states, before_layer=cut)
         outside, stream = torch.cuda.current_stream(self._compute.device), self._stream
         assert stream is not None
         stream.wait_stream(outside)
         with torch.cuda.stream(stream):
             # Not `torch.cuda.graph`, which waits for the whole device: a prompt may be being read.
-            graph.capture_begin(pool=self._pool(), capture_error_mode="thread_local")
+            graphs[0].capture_begin(pool=self._pool(), capture_error_mode="thread_local")
             try:
                 logits = self._once(body, captured)
                 digest = self._digest(logits)
             finally:
-                graph.capture_end()
+                graphs[-1].capture_end()
         outside.wait_stream(stream)
         on_host = torch.empty_like(digest, device="cpu", pin_memory=True)
-        return _Captured(graph, logits, digest, on_host, states)
+        return _Captured(tuple(graphs), logits, digest, on_host, states)
 
     def _digest(self, logits: torch.Tensor) -> torch.Tensor:
         """Return the most probable token of each row and the bits of the sum over all logits, int32 [rows + 1]."""
@@ -112,14 +122,14 @@ class Graphs:
         return digest
 
     def _replay(self, captured: _Captured, work: Pass) -> Outcome:
-        captured.graph.replay()
+        for graph in captured.graphs:
+            graph.replay()
         captured.digest_on_host.copy_(captured.digest, non_blocking=True)
         if work.states is not None and captured.states is not None:
             work.states.copy_(captured.states, non_blocking=True)
-        if work.executor.is_on_pool:
-            self._compute.settle()
-        else:
-            torch.cuda.current_stream(self._compute.device).synchronize()
+        work.executor.rest()
+        # Awake from here on: to be woken takes half a millisecond, and there is less left to wait for.
+        torch.cuda.current_stream(self._compute.device).synchronize()
         *best, _ = captured.digest_on_host.tolist()
         total = float(captured.digest_on_host[-1:].view(torch.float32))
         return Outcome(total, partial(self._fetch, captured.logits), best)

@@ -82,10 +82,8 @@ class Prompts:
         """See `Executor`."""
         return None
 
-    @property
-    def is_on_pool(self) -> bool:
-        """See `Executor`."""
-        return False
+    def rest(self) -> None:
+        """See `Executor`: the pool has no part in it."""
 
     def passing(self, tokens: int) -> AbstractContextManager[None]:
         """See `Executor`."""
@@ -188,10 +186,9 @@ class BySize:
         """See `Executor`."""
         return self._now.key
 
-    @property
-    def is_on_pool(self) -> bool:
+    def rest(self) -> None:
         """See `Executor`."""
-        return self._now.is_on_pool
+        self._now.rest()
 
     def passing(self, tokens: int) -> AbstractContextManager[None]:
         """See `Executor`."""

@@ -25,10 +25,9 @@ class Counting:
         """See `Executor`."""
         return self._executor.key
 
-    @property
-    def is_on_pool(self) -> bool:
+    def rest(self) -> None:
         """See `Executor`."""
-        return self._executor.is_on_pool
+        self._executor.rest()
 
     def passing(self, tokens: int) -> AbstractContextManager[None]:
         """See `Executor`."""

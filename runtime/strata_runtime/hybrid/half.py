@@ -38,6 +38,10 @@ class Half(Protocol):
         """Begin a window. `is_resident`: it asks for no rows of the CPU."""
         ...
 
+    def rest(self) -> None:
+        """Sleep until the host half has answered every layer of a window that was launched as a whole."""
+        ...
+
     def end(self, is_resident: bool) -> None:
         """End a window whose kernels have run. Raises the module's `StallError`."""
         ...
@@ -94,6 +98,9 @@ class InlineHalf:
     def begin(self, is_resident: bool) -> None:
         """See `Half`."""
         self.waited = 0.0
+
+    def rest(self) -> None:
+        """See `Half`: every step has waited for its answer."""
 
     def end(self, is_resident: bool) -> None:
         """See `Half`: every step raises its own errors."""
@@ -163,6 +170,10 @@ class LaunchedHalf:
             self._base.fill_(ring - (1 << 32) if ring >= 1 << 31 else ring)
             self._waited.zero_()
             self._native.begin_window()
+
+    def rest(self) -> None:
+        """See `Half`."""
+        self._native.await_answers(len(self._tables))
 
     def end(self, is_resident: bool) -> None:
         """See `Half`."""

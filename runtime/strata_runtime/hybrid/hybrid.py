@@ -95,10 +95,10 @@ class Hybrid:
         """See `Executor`."""
         return self._is_resident, self._half
 
-    @property
-    def is_on_pool(self) -> bool:
+    def rest(self) -> None:
         """See `Executor`."""
-        return not self._is_resident
+        if not self._is_resident:
+            self._open.rest()
 
     @contextmanager
     def passing(self, tokens: int) -> Iterator[None]:

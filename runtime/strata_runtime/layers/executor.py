@@ -44,13 +44,12 @@ class Executor(Protocol):
         """Changes when the operations of a pass would be others. To be asked inside `passing`."""
         ...
 
-    @property
-    def is_on_pool(self) -> bool:
-        """Whether the pool's workers have a part in the pass. To be asked inside `passing`."""
-        ...
-
     def passing(self, tokens: int) -> AbstractContextManager[None]:
         """Go around one pass over so many tokens. Raises `UserError` when it fails for want of an answer."""
+        ...
+
+    def rest(self) -> None:
+        """Sleep while the pool still works for a pass that was launched as a whole: its workers need the cores."""
         ...
 
     def close(self) -> None:
@@ -84,17 +83,15 @@ class Direct:
         """See `Executor`."""
         return None
 
-    @property
-    def is_on_pool(self) -> bool:
-        """See `Executor`."""
-        return True
-
     @contextmanager
     def passing(self, tokens: int) -> Iterator[None]:
         """See `Executor`."""
         self.laps.start()
         yield
         self.laps.stop()
+
+    def rest(self) -> None:
+        """See `Executor`: it waits in place."""
 
     def begin(self, layer: ExpertLayer, buffers: Buffers, weights: torch.Tensor) -> None:
         """See `Executor`."""

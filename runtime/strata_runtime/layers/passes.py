@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -26,7 +26,8 @@ class Pass:
     """One or more tokens on their way through a network: of one text, or in a window of several.
 
     `states`: takes what the output layer works on, float32 [tokens, hidden_size] on the device. `is_window`: passes of
-    as many tokens do the same operations on the same memory, whatever the tokens.
+    as many tokens do the same operations on the same memory, whatever the tokens. `before_layer`: told of every layer,
+    by number.
     """
 
     ids: Sequence[int]
@@ -35,6 +36,7 @@ class Pass:
     logits: Logits
     states: torch.Tensor | None
     is_window: bool
+    before_layer: Callable[[int], None] = lambda _: None
 
 
 class Body(Protocol):

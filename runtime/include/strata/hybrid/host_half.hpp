@@ -96,6 +96,10 @@ class HostHalf {
   // the words were released.
   void begin_window();
 
+  // Sleeps until it has answered so many more ring values, which is all that the pool has to do for the window; until
+  // the words were released; or for as long as the timeout.
+  void await_answers(std::uint32_t rings);
+
   // It has ended, and has used so many ring values. Throws StallError when the halves did not meet.
   void end_window(std::uint32_t rings);
 
