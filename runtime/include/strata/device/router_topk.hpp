@@ -6,6 +6,7 @@
 #include "strata/device/limits.hpp"
 #include "strata/device/order.hpp"
 #include "strata/gen/launches.hpp"
+#include "strata/inline.hpp"
 #include "strata/kernels/elementwise.hpp"
 #include "strata/simt/wave.hpp"
 
@@ -52,8 +53,17 @@ struct RouterTopk {
   template <simt::Simt S>
   STRATA_INLINE static void run(const S& simt, Shared& shared, const Args& args) {
     const std::int64_t token = simt.block();
-    score(simt, shared, args, args.logits + token * args.experts);
-    choose(simt, shared, args, args.ids + token * args.top_k, args.weights + token * args.top_k);
+    const float* logits = args.logits + token * args.experts;
+    std::int32_t* ids = args.ids + token * args.top_k;
+    float* weights = args.weights + token * args.top_k;
+    if constexpr (S::kWave == 1) {
+      score(simt, shared, args, logits);
+      choose(simt, shared, args, ids, weights);
+    } else if (args.experts <= 4 * S::kWave) {
+      OnLanes<S, 4>(simt, args, logits).choose(shared, ids, weights);
+    } else {
+      OnLanes<S, (kMaxExperts + S::kWave - 1) / S::kWave>(simt, args, logits).choose(shared, ids, weights);
+    }
   }
 
  private:
@@ -63,8 +73,72 @@ struct RouterTopk {
     return logit > kLargest ? kLargest : logit;
   }
 
-  // A lane has the experts lane, lane + kWave, ..., and is the only one that reads what it writes of them. It knows the
-  // best of every so many of its own, so that taking one means looking at few others again.
+  // What is known of the experts lane, lane + kWave, ..., of which a lane has up to `Own`: all in registers, as each
+  // choice waits for the one before.
+  template <simt::Simt S, int Own>
+  struct OnLanes {
+    const S& simt;
+    const Args& args;
+    float scores[Own];
+    std::uint64_t orders[Own];  // 0 of those that are not there, or were taken
+
+    STRATA_INLINE OnLanes(const S& s, const Args& a, const float* logits) : simt(s), args(a) {
+      const float first = finite(logits[0]);
+      float largest = first;
+      unroll<Own>([&](auto j) STRATA_LAMBDA {
+        scores[j] = is_there(j) ? finite(logits[expert(j)]) : first;
+        largest = scores[j] > largest ? scores[j] : largest;
+      });
+      float divisor = 1.0f;
+      if (args.sigmoid) {
+        unroll<Own>([&](auto j) STRATA_LAMBDA { scores[j] = 1.0f / (1.0f + kernels::exp_clamped(-scores[j])); });
+      } else {
+        largest = simt::wave_max(simt, largest);
+        simt::PartialSums<S> sums;
+        unroll<Own>([&](auto j) STRATA_LAMBDA {
+          scores[j] = kernels::exp_clamped(scores[j] - largest);
+          if (is_there(j)) sums.sum[static_cast<int>(j) % simt::kSumsPerLane<S>] += scores[j];
+        });
+        divisor = sums.total(simt);
+      }
+      unroll<Own>([&](auto j) STRATA_LAMBDA {
+        scores[j] /= divisor;
+        orders[j] = 0;
+        if (!is_there(j)) return;
+        const float value = args.bias == nullptr ? scores[j] : scores[j] + args.bias[expert(j)];
+        orders[j] = order_of(value, expert(j));
+      });
+    }
+
+    STRATA_INLINE void choose(Shared& shared, std::int32_t* ids, float* weights) {
+      float sum = 0.0f;
+      for (int k = 0; k < args.top_k; ++k) {
+        std::uint64_t best = orders[0];
+        unroll<Own>([&](auto j) STRATA_LAMBDA { best = orders[j] > best ? orders[j] : best; });
+        const std::uint64_t taken = simt::wave_max(simt, best);
+        const int id = index_in(taken);
+        float value = 0.0f;
+        unroll<Own>([&](auto j) STRATA_LAMBDA {
+          value = orders[j] == taken ? scores[j] : value;
+          orders[j] = orders[j] == taken ? 0 : orders[j];
+        });
+        value = simt.shuffle(value, id % S::kWave);
+        sum += value;
+        if (simt.lane() == k % S::kWave) {
+          ids[k] = id;
+          shared.chosen[k] = value;
+        }
+      }
+      const float divisor = args.normalised ? sum + 1e-20f : 1.0f;
+      for (int k = simt.lane(); k < args.top_k; k += S::kWave) weights[k] = shared.chosen[k] / divisor * args.scale;
+    }
+
+   private:
+    STRATA_INLINE int expert(int j) const { return j * S::kWave + simt.lane(); }
+    STRATA_INLINE bool is_there(int j) const { return expert(j) < args.experts; }
+  };
+
+  // A lane that has all experts knows the best of every so many, so that taking one means looking at few others again.
   static constexpr int kOwnPerGroup = 32;
   template <simt::Simt S>
   static constexpr int kGroups = (kMaxExperts + S::kWave * kOwnPerGroup - 1) / (S::kWave * kOwnPerGroup);
