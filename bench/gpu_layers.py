@@ -314,7 +314,7 @@ def add(device: Device, tokens: int) -> Case:
 
 def cases(device: Device, tokens: Sequence[int]) -> Iterator[tuple[str, Callable[[], Case]]]:
     """Names, and what makes the case."""
-    lengths = (1024, 4096, 32768, 131072) if device.is_gpu else (70,)
+    lengths = (512, 1024, 4096, 32768, 131072) if device.is_gpu else (70,)
     for count in tokens:
         for length in lengths:
             yield "attend", partial(attention, device, "f16", length, count)

@@ -25,6 +25,8 @@ struct AttendTilesCommon {
 // 16 rows and a half of every stage each, and the halves are joined at the end. So a row's bits depend on nothing but
 // its own query and positions: where it has none, its maximum stays, factors are exactly 1 and what is added is 0 (as
 // long as values are numbers).
+//
+// One token often has rows of a single tile: the waves of a tile are neighbours, which run on different schedulers.
 template <class Type, int Dim>
 struct AttendTiles : AttendTilesCommon {
   static_assert(Dim % 16 == 0 && Dim <= Heads::kMostElements);
@@ -66,9 +68,9 @@ struct AttendTiles : AttendTilesCommon {
   STRATA_INLINE static void run(const S& simt, Shared& shared, const Args& args) {
     const Block block(simt, args);
     if (block.last <= block.first) return;
-    Wave<S> wave(simt, block);
     const int stages = (block.last - block.first + kPositions - 1) / kPositions;
     for (int stage = 0; stage < kStages - 1; ++stage) fetch(simt, shared, block, stage, stages);
+    Wave<S> wave(simt, block);  // queries come while the first stages do
     for (int stage = 0; stage < stages; ++stage) {
       simt::Tile<S>::template wait<kStages - 2>();
       simt.barrier();
@@ -99,15 +101,20 @@ struct AttendTiles : AttendTilesCommon {
   template <simt::Simt S>
   STRATA_INLINE static void fetch(const S& simt, Shared& shared, const Block& block, int stage, int stages) {
     if (stage < stages) {
-      const int first = block.first + stage * kPositions;
+      constexpr int kRowsAtOnce = kThreads / kChunks;
+      static_assert(kPositions % kRowsAtOnce == 0 && kRowsAtOnce % 8 == 0);  // places repeat after 8 rows
+      const int row = simt.thread() / kChunks;
+      const int chunk = simt.thread() % kChunks;
+      const int first = block.first + stage * kPositions + row;
       for (int part = 0; part < 2; ++part) {
-        const std::byte* from = block.template place<Dim>(part, first);
-        std::byte* to = shared.stages[stage % kStages][part];
-        for (int i = simt.thread(); i < kPositions * kChunks; i += kThreads) {
-          const int row = i / kChunks;
-          const bool is_filled = first + row < block.last;
-          simt::Tile<S>::copy(to + place(row, i % kChunks), is_filled ? from + i * 16 : block.args.cache, is_filled);
-        }
+        const std::byte* from = block.template place<Dim>(part, first) + chunk * 16;
+        std::byte* to = shared.stages[stage % kStages][part] + place(row, chunk);
+        unroll<kPositions / kRowsAtOnce>([&](auto n) STRATA_LAMBDA {
+          constexpr int kFurther = n * kRowsAtOnce;
+          const bool is_filled = first + kFurther < block.last;
+          const std::byte* chunk_from = is_filled ? from + kFurther * kRowBytes : block.args.cache;
+          simt::Tile<S>::copy(to + kFurther * kRowBytes, chunk_from, is_filled);
+        });
       }
     }
     simt::Tile<S>::close_group();
@@ -133,7 +140,7 @@ struct AttendTiles : AttendTilesCommon {
     STRATA_INLINE static int row_of(const S& simt, int tile, int i) { return tile * 16 + simt.lane() / 4 + 8 * i; }
 
     STRATA_INLINE Wave(const S& simt, const Block& block)
-        : tile(simt.thread() / 32 % kTiles), half(simt.thread() / 32 / kTiles) {
+        : tile(simt.thread() / 32 / kHalves), half(simt.thread() / 32 % kHalves) {
       unroll<Dim / 8>([&](auto n) STRATA_LAMBDA {
         for (int i = 0; i < 4; ++i) out[n][i] = 0.0f;
       });
