@@ -2,8 +2,9 @@
 
     python bench/random_gguf.py OUT.gguf [--layers 48] [--format q4_k] [--context 131072]
 
-The values of every matrix have a mean of zero. Without that, all outputs of a product share the sum of its inputs,
-which soon outweighs what tokens differ in, and all tokens choose the same experts. Random bits are drawn on a GPU where
+Tokens choose different experts: the values of every matrix have a mean of zero, as all outputs of a product would
+share the sum of its inputs otherwise, and embeddings are large beside what attention adds, which is much the same for
+all tokens of a window. Random bits are drawn on a GPU where
 there is one. Routed experts have the format asked for, everything else Q4_K but the head, which is Q6_K.
 """
 
@@ -22,7 +23,7 @@ from numpy.typing import NDArray
 
 HIDDEN, HEADS, KV_HEADS, HEAD, VOCAB = 2048, 32, 4, 128, 151936
 EXPERTS, TOP_K, WIDTH = 128, 8, 768
-STD = 0.02
+STD, EMBEDDING_STD = 0.02, 1.0
 
 Bytes = NDArray[np.uint8]
 
@@ -53,14 +54,14 @@ SCALES: Mapping[Type, Callable[[Bytes, NDArray[np.floating[Any]]], None]] = {
 """What writes a block's scale, so that values have about the standard deviation asked for; other bits are random."""
 
 
-def random_matrix(kind: Type, shape: tuple[int, ...], rng: np.random.Generator) -> Bytes:
+def random_matrix(kind: Type, shape: tuple[int, ...], rng: np.random.Generator, std: float = STD) -> Bytes:
     """Return rows of blocks, uint8 [..., bytes of a row]."""
     values, size = gguf.GGML_QUANT_SIZES[kind]
     count = int(np.prod(shape)) // values
     where = "cuda" if torch.cuda.is_available() else "cpu"
     raw: Bytes = torch.randint(0, 256, (count * size,), dtype=torch.uint8, device=where).cpu().numpy()
     blocks = raw.reshape(count, size)
-    SCALES[kind](blocks, STD * rng.uniform(0.5, 1.5, count))
+    SCALES[kind](blocks, std * rng.uniform(0.5, 1.5, count))
     return raw.reshape(*shape[:-1], shape[-1] // values * size)
 
 
@@ -86,13 +87,13 @@ def write(path: Path, layers: int, experts: Type, context: int) -> None:
     writer.add_file_type(15)
     writer.add_tokenizer_model("none")
 
-    def matrix(name: str, kind: Type, *shape: int) -> None:
-        writer.add_tensor(name, random_matrix(kind, shape, rng), raw_dtype=kind)
+    def matrix(name: str, kind: Type, *shape: int, std: float = STD) -> None:
+        writer.add_tensor(name, random_matrix(kind, shape, rng, std), raw_dtype=kind)
 
     def norm(name: str, size: int) -> None:
         writer.add_tensor(name, np.ones(size, np.float32))
 
-    matrix("token_embd.weight", Type.Q4_K, VOCAB, HIDDEN)
+    matrix("token_embd.weight", Type.Q4_K, VOCAB, HIDDEN, std=EMBEDDING_STD)
     norm("output_norm.weight", HIDDEN)
     matrix("output.weight", Type.Q6_K, VOCAB, HIDDEN)
     for layer in range(layers):

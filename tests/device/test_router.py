@@ -12,7 +12,7 @@ from support import device_reference as reference
 from support.device import WAVES, Machine, Refused
 
 Floats = NDArray[np.float32]
-SHAPES = [(1, 8, 1), (3, 48, 8), (8, 128, 8), (2, 256, 10), (1, 512, 16), (5, 129, 10), (2, 8, 8)]
+SHAPES = [(1, 8, 1), (3, 48, 8), (8, 128, 8), (2, 256, 10), (1, 512, 16), (5, 129, 10), (2, 8, 8), (1, 1, 1), (2, 31, 4), (2, 33, 4), (1, 257, 8)]
 
 
 def route(
@@ -63,8 +63,9 @@ def test_it_agrees_with_float64() -> None:
         np.testing.assert_allclose(weights[token], exact[token][best] / exact[token][best].sum(), rtol=2e-6)
 
 
-def test_equal_logits_give_the_lowest_ids(machine: Machine, wave: int) -> None:
-    logits = np.zeros((2, 48), np.float32)
+@pytest.mark.parametrize("experts", [48, 300])
+def test_equal_logits_give_the_lowest_ids(machine: Machine, wave: int, experts: int) -> None:
+    logits = np.zeros((2, experts), np.float32)
     logits[1, ::2] = -0.0
     ids, weights = route(machine, logits, 8, wave)
     assert ids.tolist() == [list(range(8))] * 2

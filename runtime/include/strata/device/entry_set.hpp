@@ -36,6 +36,12 @@ struct EntrySet {
     }
   }
 
+  // The empty set, likewise.
+  template <simt::Simt S>
+  STRATA_INLINE void clear(const S& simt) {
+    for (int word = simt.thread(); word < kWords; word += simt.threads()) words[word] = 0;
+  }
+
   STRATA_INLINE bool has(int entry) const { return (words[entry / kBits] >> (entry % kBits) & 1u) != 0; }
   STRATA_INLINE int count() const { return count_below(kWords * kBits); }
   STRATA_INLINE int count_below(int entry) const {

@@ -73,17 +73,13 @@ struct ResidentPlan {
       return;
     }
     shared.first.fill(simt, entries, [&](int entry) { return leads(shared, entry) && shared.slots[entry] >= 0; });
-    shared.missing.fill(simt, entries, [&](int entry) { return leads(shared, entry) && shared.slots[entry] < 0; });
-    simt.barrier();
-    const int wanted = args.pcie_share == nullptr ? 0 : share_of(shared.missing.count(), *args.pcie_share);
-    shared.pcie_first.fill(simt, entries, [&](int entry) { return is_taken(shared, entries, wanted, entry); });
-    simt.barrier();
-    const auto is_pcie = [&](int entry) {
-      return shared.leads[entry] != kNone && shared.pcie_first.has(shared.leads[entry]);
-    };
-    shared.pcie.fill(simt, entries, is_pcie);
-    shared.cpu.fill(simt, entries,
-                    [&](int entry) { return shared.ids[entry] >= 0 && shared.slots[entry] < 0 && !is_pcie(entry); });
+    if (args.all_resident) {
+      shared.pcie_first.clear(simt);
+      shared.pcie.clear(simt);
+      shared.cpu.clear(simt);
+    } else {
+      share_out(simt, shared, args, entries);
+    }
     simt.barrier();
     for_entries(simt, 0, entries, [&](int entry) { place(shared, *args.plan, entries, entry); });
     if (simt.thread() != 0) return;
@@ -97,6 +93,22 @@ struct ResidentPlan {
 
  private:
   static constexpr std::int32_t kNone = kMaxEntries;
+
+  // Divides the entries of experts without a slot between the device and the CPU.
+  template <simt::Simt S>
+  STRATA_INLINE static void share_out(const S& simt, Shared& shared, const Args& args, int entries) {
+    shared.missing.fill(simt, entries, [&](int entry) { return leads(shared, entry) && shared.slots[entry] < 0; });
+    simt.barrier();
+    const int wanted = args.pcie_share == nullptr ? 0 : share_of(shared.missing.count(), *args.pcie_share);
+    shared.pcie_first.fill(simt, entries, [&](int entry) { return is_taken(shared, entries, wanted, entry); });
+    simt.barrier();
+    const auto is_pcie = [&](int entry) {
+      return shared.leads[entry] != kNone && shared.pcie_first.has(shared.leads[entry]);
+    };
+    shared.pcie.fill(simt, entries, is_pcie);
+    shared.cpu.fill(simt, entries,
+                    [&](int entry) { return shared.ids[entry] >= 0 && shared.slots[entry] < 0 && !is_pcie(entry); });
+  }
 
   STRATA_INLINE static void look_up(Shared& shared, const Args& args, int entry) {
     const std::int32_t id = args.ids[entry];
