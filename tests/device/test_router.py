@@ -12,7 +12,19 @@ from support import device_reference as reference
 from support.device import WAVES, Machine, Refused
 
 Floats = NDArray[np.float32]
-SHAPES = [(1, 8, 1), (3, 48, 8), (8, 128, 8), (2, 256, 10), (1, 512, 16), (5, 129, 10), (2, 8, 8), (1, 1, 1), (2, 31, 4), (2, 33, 4), (1, 257, 8)]
+SHAPES = [
+    (1, 8, 1),
+    (3, 48, 8),
+    (8, 128, 8),
+    (2, 256, 10),
+    (1, 512, 16),
+    (5, 129, 10),
+    (2, 8, 8),
+    (1, 1, 1),
+    (2, 31, 4),
+    (2, 33, 4),
+    (1, 257, 8),
+]
 
 
 def route(

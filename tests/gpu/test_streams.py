@@ -120,7 +120,7 @@ def test_graphs_share_the_memory_of_one_that_is_kept() -> None:
     graphs = Graphs(compute)
 
     def captured(number: int) -> Any:
-        return SimpleNamespace(graph=SimpleNamespace(pool=lambda: (number, 0)))
+        return SimpleNamespace(graphs=(SimpleNamespace(pool=lambda: (number, 0)),))
 
     graphs._keep("seen once", None)
     assert graphs._pool() is None
