@@ -115,11 +115,17 @@ def make_small_project(root: Path) -> SmallProject:
     return SmallProject(root)
 
 
+def _add_targets(small: SmallProject, name: str) -> None:
+    """Add a file of the real targets, for one level of CPUs, and the knobs that they have defaults for."""
+    targets = (project_root() / "specs/targets" / name).read_text(encoding="utf-8")
+    (small.specs / "targets" / name).write_text(targets.replace("host: x86-64-v2", "host: x86-64-v4-vnni"))
+    shutil.copy(project_root() / "specs/knobs/engine.yaml", small.specs / "knobs")
+
+
 def make_gpu_project(root: Path) -> SmallProject:
     """A small project that also has the real CUDA targets, for one level of CPUs, and a launch."""
     small = make_small_project(root)
-    targets = (project_root() / "specs/targets/cuda.yaml").read_text(encoding="utf-8")
-    (small.specs / "targets/cuda.yaml").write_text(targets.replace("host: x86-64-v2", "host: x86-64-v4-vnni"))
+    _add_targets(small, "cuda.yaml")
     shutil.copytree(project_root() / "tests" / "build" / "gpu", root, dirs_exist_ok=True)
     return small
 
@@ -127,8 +133,7 @@ def make_gpu_project(root: Path) -> SmallProject:
 def make_hip_project(root: Path) -> SmallProject:
     """A small project that also has the real HIP targets, for one level of CPUs, and launches by the real runtime."""
     small = make_small_project(root)
-    targets = (project_root() / "specs/targets/hip.yaml").read_text(encoding="utf-8")
-    (small.specs / "targets/hip.yaml").write_text(targets.replace("host: x86-64-v2", "host: x86-64-v4-vnni"))
+    _add_targets(small, "hip.yaml")
     for template in ("target.hpp.j2", "target.py.j2"):
         shutil.copy(templates_root() / template, root / "templates")
     for path in ("include/strata/hip", "include/strata/device/query.hpp", "src/hip"):
