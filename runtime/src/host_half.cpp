@@ -154,8 +154,8 @@ struct HostHalf::State {
     {
       const std::lock_guard lock(mutex);
       if (words.empty()) words = board.describe();
+      board.release();
     }
-    board.release();
     changed.notify_all();
   }
 

@@ -15,7 +15,7 @@ from strata_runtime.device.budget import dense_bytes, slots_beside_prompts
 from strata_runtime.device.compute import DeviceCompute
 from strata_runtime.device.graphs import Graphs
 from strata_runtime.device.precision import Precision
-from strata_runtime.device.prompts import BySize, Prompts, decoded_bytes, experts_together
+from strata_runtime.device.prompts import BySize, Prompts, decoded_bytes, experts_together, passing_bytes
 from strata_runtime.device.weights import Uploader
 from strata_runtime.errors import UserError
 from strata_runtime.formats import FormatInfo
@@ -161,6 +161,7 @@ class OnDevice:
         taken += stride * plans.network.experts * further
         lanes = 2 if settings.piped.concurrent else 1  # drafts beside a prompt decode weights too
         taken += decoded_bytes(plans.network, compute.precision) * (1 + lanes * further)
+        taken += passing_bytes(plans.network, compute.precision, settings.engine.prompt_chunk)
         taken += max(stride, settings.expert.adapt_bytes) if settings.expert.adapt else 0
         free, _ = torch.cuda.mem_get_info(compute.device)
         staging = 2 * stride * experts_together(plans.network, compute.precision)

@@ -104,6 +104,8 @@ class Reader:
         with self._reading(owner, at):
             outcome = self._model.joint_window(((ids, self._cache),), states)
         finite = outcome.finite_rows(0, len(ids))
+        if not finite and len(ids) > 1:  # a draft that is no number may spoil the rows before it
+            return self.window(owner, at, ids[:1], wants_states)
         if not finite:
             raise NotFiniteError(at)
         return Rows(outcome, 0, finite), None if states is None else states[:finite]

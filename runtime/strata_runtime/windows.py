@@ -76,7 +76,8 @@ class Windows:
 
     def begin(self, at: int, token: int, row: Row) -> None:
         """Take the logits, float32 [vocab], of the prompt's last token, at position `at`."""
-        rows = Rows(Outcome.on_cpu(torch.from_numpy(row[None])), 0, 1)
+        logits = torch.from_numpy(row[None])
+        rows = Rows(Outcome(0.0, lambda: logits), 0, 1)  # finite, or it would not have been given
         self._window = _Window(at, (token,), rows, None, 0.0, None)
 
     @property

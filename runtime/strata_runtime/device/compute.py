@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from threading import Lock
 
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -26,7 +27,10 @@ from strata_runtime.native_layers import DeviceCache, HeadRules, HeadShape
 _BLOCK = 32  # columns that share a scale of a quantised row
 
 _COMES_AGAIN = 512
-"""Numbers of tokens that divide by this are those of whole chunks."""
+"""Numbers of tokens that this divides come again: those of chunks, and few others."""
+
+_BACKENDS = Lock()
+"""Which backends torch may choose is said for the whole process."""
 
 _WITHOUT_PLANS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 """All but cuDNN, which is faster for many tokens, but plans for up to half a second for each new number of them."""
@@ -310,6 +314,6 @@ def _attend_many(shape: HeadShape, queries: torch.Tensor, out: torch.Tensor, dat
     wanted = queries.view(1, tokens, heads, dim).transpose(1, 2).to(data.dtype)
     keys, values = data[:, None].unbind(0)
     mask = causal_lower_right(tokens, keys.shape[2])
-    with nullcontext() if tokens % _COMES_AGAIN == 0 else sdpa_kernel(_WITHOUT_PLANS):
+    with _BACKENDS, nullcontext() if tokens % _COMES_AGAIN == 0 else sdpa_kernel(_WITHOUT_PLANS):
         found = scaled_dot_product_attention(wanted, keys, values, mask, scale=1.0, enable_gqa=True)
     out.view(tokens, heads, dim).copy_(found[0].transpose(0, 1))

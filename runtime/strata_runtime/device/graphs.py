@@ -57,7 +57,10 @@ class Graphs:
             key = self._key(work)
             if self._compute.device.type != "cuda" or key not in self._captured:
                 self._keep(key, None)
-                return Outcome.on_cpu(self._once(body, work).cpu())
+                logits = self._once(body, work)
+                if self._compute.device.type == "cuda":
+                    self._digest(logits)  # so that it is loaded when it is captured
+                return Outcome.on_cpu(logits.cpu())
             captured = self._captured[key] or self._capture(body, work)
             self._keep(key, captured)
             return self._replay(captured, work)

@@ -61,6 +61,14 @@ def decoded_bytes(network: Network, precision: Precision) -> int:
     return experts_together(network, precision) * _matrix_bytes(network, precision)
 
 
+def passing_bytes(network: Network, precision: Precision, tokens: int) -> int:
+    """Return about how many bytes of a device one pass of a prompt takes beside weights and cache."""
+    half, top_k = precision.products.itemsize, network.top_k
+    of_entry = network.hidden_size * (4 + 3 * half) + network.expert_width * (4 + 2 * half)
+    of_token = 4 * (6 * network.hidden_size + 4 * network.heads * network.head_dim)
+    return tokens * (top_k * of_entry + of_token)
+
+
 def _matrix_bytes(network: Network, precision: Precision) -> int:
     return network.hidden_size * network.expert_width * precision.products.itemsize
 
