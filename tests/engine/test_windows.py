@@ -4,10 +4,12 @@ from functools import partial
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from strata_runtime import SamplingParams, UserError
+from strata_runtime.layers.outcome import Outcome
 from strata_runtime.sampling import Sampler
 from support.fake_engine import FakeModel, hashed, load_engine, scripted
 from support.text_models import byte_level, write_folder
@@ -176,7 +178,17 @@ def test_another_generation_in_between_is_named_before_anything_is_drafted(monke
     assert first.result.finish_reason == "cancelled"
 
 
-def test_a_network_that_fails_on_drafts_alone_fails_nowhere(compare):
+class Spoiled(FakeModel):
+    """A row that is no number makes those before it none either, as kernels that multiply by 0 do."""
+
+    def joint_window(self, parts, states):
+        outcome = super().joint_window(parts, states)
+        spoiled = torch.full_like(outcome.logits, torch.nan)
+        return outcome if np.isfinite(outcome.total) else Outcome.on_cpu(spoiled)
+
+
+@pytest.mark.parametrize("make", [FakeModel, Spoiled])
+def test_a_network_that_fails_on_drafts_alone_fails_nowhere(compare, make):
     """A draft may be a token that no text would hold there."""
     texts = []
 
@@ -188,7 +200,7 @@ def test_a_network_that_fails_on_drafts_alone_fails_nowhere(compare):
 
     plain, _ = compare(logits, 1, max_tokens=20, ignore_eos=True)
     texts.append([*BACKEND.encode("a prompt").ids, *plain.token_ids])
-    drafted, passes = compare(logits, 4, lambda at: at % 5 != 0, max_tokens=20, ignore_eos=True)
+    drafted, passes = compare(logits, 4, lambda at: at % 5 != 0, max_tokens=20, ignore_eos=True, make=make)
     assert drafted.token_ids == plain.token_ids
     assert 4 in {tokens for tokens, *_ in passes[2:]}
 
